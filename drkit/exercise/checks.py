@@ -175,9 +175,8 @@ def check_order(facts: ScenarioHistory) -> Iterator[str]:
     copies = Counter((tp.topic, value) for tp, log in logs.items() for _, value in log)
     sent = {(e.topic, e.value) for e in facts.events if isinstance(e, Acked | NotAcked)}
     # The last values of a client that was killed are unknown; they begin like its others.
-    unended = {e.by for e in facts.of(Acked)} - {e.name for e in facts.of(ClientStopped)}
-    unended |= {e.what.removeprefix("client ") for e in facts.of(LookFailed)}
-    writers = {e.value.rpartition(" ")[0] for e in facts.of(Acked) if e.by in unended}
+    ended = {e.name for e in facts.of(ClientStopped) if not e.was_killed}
+    writers = {e.value.rpartition(" ")[0] for e in facts.of(Acked) if e.by not in ended}
     newest: dict[tuple[TopicPartition, str, bool], int] = {}
     for tp, log in logs.items():
         for offset, value in log:

@@ -91,10 +91,12 @@ class OffsetCommitted(_AtPartition, kind="committed"):
 
 
 class ClientStopped(Event, kind="client_stopped"):
-    """A client was sent SIGTERM; `kind` is that of :func:`drkit.exercise.clients.run_client`."""
+    """A client was stopped; `kind` is that of :func:`drkit.exercise.clients.run_client`."""
 
     name: str
     kind: str
+    was_killed: bool = False
+    """It did not end in time, so what became of its last records is unknown."""
 
 
 class JournalEntered(Event, kind="journal"):

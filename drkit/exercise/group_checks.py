@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
 
-from drkit.exercise.events import Consumed, FinalPosition, LookFailed, OffsetCommitted
+from drkit.exercise.events import OTHER, Consumed, FinalPosition, LookFailed, OffsetCommitted
 from drkit.exercise.history import Failover, Record, ScenarioHistory, place_of
 from drkit.model import TopicPartition
 
@@ -22,7 +22,7 @@ def check_positions(facts: ScenarioHistory) -> Iterator[str]:
             yield from _skipped(facts, position)
             yield from _displaced(facts, position)
         elif facts.is_copied:
-            yield _on_standby(facts, position)
+            yield _ahead(facts, position)
 
 
 def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
@@ -112,19 +112,24 @@ def _repeated(facts: ScenarioHistory) -> Iterator[str]:
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 
 
-def _on_standby(facts: ScenarioHistory, e: FinalPosition) -> str:
-    """Compare a position on the standby with that on the active side, which it follows."""
+def _ahead(facts: ScenarioHistory, e: FinalPosition) -> str:
+    """Compare a position on the standby, which follows, with that on the active side."""
     active, places = facts.positions.get((facts.active, e.group, e.tp)), facts.offsets[facts.active]
-    is_at_work = any(group == e.group for group, _ in facts.last_work)
-    if active is None:
-        return ""
-    for offset, value in facts.logs[e.cluster].get(e.tp, ()):
-        place = places.get((e.tp, value))
-        if place is not None and offset < e.offset and place >= active.offset:
-            return f"group {e.group}: its position on {e.cluster} skips {value}"
-        if place is not None and offset >= e.offset and place < active.offset and not is_at_work:
-            return f"group {e.group}: its position on {e.cluster} repeats {value}"
-    return ""
+    before = [(e.tp, value) for offset, value in facts.logs[e.cluster].get(e.tp, ()) if offset < e.offset]
+    skipped = [record for record in before if active and places.get(record, -1) >= active.offset]
+    return f"group {e.group}: its position on {e.cluster} skips {skipped[0][1]}" if skipped else ""
+
+
+def behind(facts: ScenarioHistory) -> Iterator[str]:
+    """Return the positions of idle groups that a standby does not have, or has behind the active side."""
+    at_work = {group for group, _ in facts.last_work}
+    for (cluster, group, tp), active in facts.positions.items() if facts.is_copied else ():
+        if cluster == facts.active and group not in at_work:
+            standby = facts.positions.get((OTHER[cluster], group, tp))
+            log, places = facts.logs[OTHER[cluster]].get(tp, ()), facts.offsets[cluster]
+            later = (record for offset, record in log if standby is None or offset >= standby.offset)
+            if any(places.get((tp, record), active.offset) < active.offset for record in later):
+                yield f"group {group} is behind in {tp} on {OTHER[cluster]}"
 
 
 def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:

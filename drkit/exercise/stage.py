@@ -108,12 +108,11 @@ class ClientStage(ABC):
         children = {n: self.clients.pop(n) for n in names or tuple(self.clients) if n in self.clients}
         for name, child in children.items():
             self.note_ended(f"client {name}", child)
-            self.recorder.record(ClientStopped(name, child.words[0]))
             child.signal(signal.SIGTERM)
         deadline = monotonic() + _STOP_SECONDS
         for name, child in children.items():
-            if not child.end_before(deadline):
-                self.recorder.record(LookFailed(f"client {name}", "it had to be killed"))
+            was_killed = not child.end_before(deadline)
+            self.recorder.record(ClientStopped(name, child.words[0], was_killed))
 
     def note_ended(self, name: str, child: Child) -> None:
         """Record a process that failed before it was stopped. A replicator with nothing to copy ends well."""

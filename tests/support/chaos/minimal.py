@@ -121,7 +121,7 @@ def divergence(lost_from: int, end: int | None) -> CommandEnded:
     return CommandEnded(["divergence"], 0, [0], answer=answer)
 
 
-PAID: Final = CommandEnded(["fence", "pay"], 0, [0], answer={"paid": True})
+PAID: Final = CommandEnded(["fence", "pay"], 0, [0], answer={"paid": True}, seconds=2.0)
 ON_STANDBY: Final = ScenarioEnded(STANDBY, [])
 ON_PRIMARY: Final = ScenarioEnded(PRIMARY, [])
 

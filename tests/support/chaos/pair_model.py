@@ -85,13 +85,15 @@ class PairModel:
             tp, log = (tp := self.random.choice(PARTITIONS)), self.logs[cluster][tp]
             if self.random.random() < 0.7:
                 value = self._value()
-                self.events.append(Acked(cluster, *tp, log.append(value), value))
+                self.events.append(Acked(cluster, *tp, log.append(value), value, envelope=value))
                 continue
             outcome = self.random.choice(("committed", "aborted"))
             values = [self._value() for _ in range(self.random.randint(1, 3))]
             offsets = [log.append(v if outcome == "committed" else None) for v in values]
             log.append(None)
-            self.events += [Acked(cluster, *tp, o, v, outcome) for o, v in zip(offsets, values, strict=True)]
+            self.events += [
+                Acked(cluster, *tp, o, v, outcome, envelope=v) for o, v in zip(offsets, values, strict=True)
+            ]
 
     def _value(self) -> str:
         self._number += 1
@@ -102,7 +104,7 @@ class PairModel:
         for tp in PARTITIONS:
             first = self.fetched.get(tp, self.committed[self.active].get((LIVE, tp), 0))
             for offset, value in list(self.logs[self.active][tp].records(first))[:number]:
-                self.events.append(Consumed(self.active, *tp, offset, value, LIVE))
+                self.events.append(Consumed(self.active, *tp, offset, value, LIVE, envelope=value))
                 self.fetched[tp] = offset + 1
         if commits:
             for tp, offset in self.fetched.items():
@@ -255,7 +257,9 @@ class PairModel:
         self.events += self.reports
         for cluster, logs in self.logs.items():
             for tp, log in logs.items():
-                self.events += [Read(cluster, *tp, offset, value) for offset, value in log.records()]
+                self.events += [
+                    Read(cluster, *tp, offset, value, envelope=value) for offset, value in log.records()
+                ]
                 self.events.append(LogEnd(cluster, *tp, log.start, log.end))
             for (group, tp), offset in self.committed[cluster].items():
                 self.events.append(FinalPosition(cluster, *tp, group, offset))

@@ -6,6 +6,7 @@ from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     Acked,
+    ClientStopped,
     Consumed,
     Event,
     FaultBegan,
@@ -48,6 +49,9 @@ DECIDED = [*acked("a", transaction="committed"), *acked("b", first=1)]
 TAKEN_BACK = [*DECIDED, *restarted()]
 """The log of the primary will have nothing at offset 0."""
 HOLE = [Read(PRIMARY, *TP, 1, "b"), LogEnd(PRIMARY, *TP, 0, 2)]
+STOPPED, KILLED = (
+    [*acked("till 1"), ClientStopped("", "writer", was_killed=killed)] for killed in (False, True)
+)
 MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
 
 BROKEN: Cases = {
@@ -142,6 +146,8 @@ BROKEN: Cases = {
     "once, in order": {
         "twice": [*ABC, *log("a", "b", "c", "b"), ON_STANDBY],
         "twice, of unknown fate": [*UNKNOWN, *log("x", "x"), ON_STANDBY],
+        "a value that a client never sent": [*STOPPED, *log("till 1", "till 2"), ON_STANDBY],
+        "a value of another topic": [*STOPPED, Read(STANDBY, "payments", 0, 0, "till 1"), ON_STANDBY],
         "a foreign record": [*ABC, *log("a", "b", "c", "shop 7"), ON_STANDBY],
         "in two partitions": [*ABC, *log("a", "b", "c"), Read(STANDBY, "orders", 1, 0, "a"), ON_STANDBY],
         "swapped": [*ABC, *log("a", "c", "b"), ON_STANDBY],
@@ -287,6 +293,7 @@ HOLDS: Cases = {
     },
     "once, in order": {
         "of unknown fate": [*UNKNOWN, *ABC, *log("a", "x", "b", "c"), ON_STANDBY],
+        "the last value of a client that was killed": [*KILLED, *log("till 1", "till 2"), ON_STANDBY],
         "other offsets": [*ABC, Read(STANDBY, *TP, 9, "c"), *log("a", "b"), ON_STANDBY],
         "on both sides": [*ABC, *log("a", "b", "c"), *log("a", "b", "c", cluster=PRIMARY), ON_STANDBY],
         "values of both clusters": [

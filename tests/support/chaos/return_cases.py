@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.exercise.events import PRIMARY, STANDBY, Event, FaultBegan, Probed
+from drkit.exercise.events import PRIMARY, STANDBY, Event, FaultBegan, LookFailed, Probed
 from tests.support.chaos.minimal import (
+    ON_PRIMARY,
     ON_STANDBY,
     OPENED,
     Cases,
@@ -34,7 +35,16 @@ def refused(cluster: str = PRIMARY) -> Event:
 
 BROKEN: Cases = {
     "same on both sides": {
-        "a record less": [OPENED, BACK, *log("a", "b"), *log("a", cluster=PRIMARY), failover(), returned()],
+        "a record less": [
+            OPENED,
+            BACK,
+            *log("a", "b"),
+            *log("a", cluster=PRIMARY),
+            failover(),
+            returned(),
+            ON_STANDBY,
+        ],
+        "a record less, and no failover": [*log("a", "b", cluster=PRIMARY), *log("b"), ON_PRIMARY],
         "another order": [
             OPENED,
             BACK,
@@ -42,6 +52,7 @@ BROKEN: Cases = {
             *log("b", "a", cluster=PRIMARY),
             failover(),
             returned(),
+            ON_STANDBY,
         ],
     },
     "only what was given up is missing": {
@@ -76,6 +87,13 @@ HOLDS: Cases = {
             *log("a", "b", cluster=PRIMARY, start=7),
             failover(),
             returned(),
+            ON_STANDBY,
+        ],
+        "the copy was not read to its end": [
+            *log("a", "b", cluster=PRIMARY),
+            *log("a"),
+            LookFailed("the copy at the end", "no answer"),
+            ON_PRIMARY,
         ],
     },
     "only what was given up is missing": {

@@ -12,6 +12,7 @@ from drkit.exercise.events import (
     Event,
     FaultBegan,
     FaultEnded,
+    LogEnd,
     Observed,
     Probed,
     ScenarioEnded,
@@ -21,6 +22,7 @@ from tests.support.chaos.minimal import (
     ON_STANDBY,
     OPENED,
     PAID,
+    TP,
     Cases,
     acked,
     divergence,
@@ -38,13 +40,21 @@ HEALED = FaultEnded("kill primary")
 BACK = entry("LOCK", "intent", table="return", run="return")
 OPENED_AGAIN = entry("OPEN", "result", run="2")
 HEARD_LATE, SENT_LATER = (
-    [replace(e, sent=sent) for e in LATE if isinstance(e, Acked)] for sent in (-1.0, 1.0)
+    [replace(e, sent=sent) for e in LATE if isinstance(e, Acked)] for sent in (1.0, 3.0)
 )
 HOME = failover(planned=True, source=STANDBY, run="2")
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 LEFT_OPEN = failover(proven=False)
 NOT_READY = {"error": "the lease of the replicator is old", "code": "no_replicator", "exit_code": 3}
 CRASH = {"error": "unexpected AttributeError", "code": "unexpected_error", "exit_code": 1}
+DIVERGED = [*acked("a", "b", "c"), OPENED, *log("a")]
+END_OF_PRIMARY = LogEnd(PRIMARY, *TP, 0, 3)
+
+
+def answer(first: int, end: int = 3) -> Event:
+    return replace(divergence(first, end), began=1.0)
+
+
 UNCOPIED = {"topic": "orders", "partition": 0, "lost_from": 0, "end": 9}
 BOTH_OPEN = [Probed(cluster, "orders", is_accepted=True) for cluster in (PRIMARY, STANDBY)]
 
@@ -69,6 +79,8 @@ BROKEN: Cases = {
         "an entry that was made": [entry("OPEN", "intent", "another effect"), OPENED, failover()],
     },
     "decided and stated": {
+        "no divergence names a lost record": [*DIVERGED, answer(2), END_OF_PRIMARY, failover(lost_from=1)],
+        "divergence goes beyond the log": [*DIVERGED, answer(1, 9), END_OF_PRIMARY, failover(lost_from=1)],
         "no loss": [OPENED, failover(loss=None)],
         "no statement": [OPENED, failover(loss={"statement": ""})],
         "nobody accepted": [OPENED, failover(request={"planned": False})],
@@ -155,6 +167,14 @@ HOLDS: Cases = {
     },
     "decided and stated": {
         "accepted": [OPENED, failover()],
+        "divergence names what is lost": [*DIVERGED, answer(1), END_OF_PRIMARY, failover(lost_from=1)],
+        "of an older disk it cannot": [
+            *DIVERGED,
+            FaultBegan("age primary", "the disk is older"),
+            answer(2),
+            END_OF_PRIMARY,
+            failover(lost_from=1),
+        ],
         "decided by an observer": [
             OPENED,
             failover(request={"planned": False}, decision={"mode": "auto", "votes": []}),
