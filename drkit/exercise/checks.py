@@ -311,12 +311,13 @@ def check_decided(facts: ScenarioHistory) -> Iterator[str]:
     """Check that each failover states its loss, who accepted it, and every group's position (I12)."""
     for f in facts.failovers:
         name = f"failover {f.report.get('run', '')}".strip()
-        accepted = (f.report.get("request") or {}).get("accept_data_loss") or f.report.get("decision")
+        for run, report in ((name, f.report), (f"the return from {name}", f.returned)):
+            is_decided = report is None or (report.get("decision") or {}).get("by")
+            yield "" if is_decided else f"{run} does not say who decided"
         if f.is_planned:
             yield "" if f.loss.get("records") == 0 else f"{name} was planned, and states a loss"
         else:
             yield "" if f.loss.get("statement") else f"{name} states no loss"
-            yield "" if accepted else f"{name} has no decision"
         for e in (e for i, e in facts.at(CommandEnded) if f.opened < i < f.until and e.divergent):
             yield from _unnamed(facts, f, e)
         for group in f.groups.get("asked", ()):

@@ -15,14 +15,14 @@ def check_positions(facts: ScenarioHistory) -> Iterator[str]:
     """Check that no group skips a record, and none repeats one, unless the report names it (I5 to I8)."""
     if facts.failovers:
         yield from _without_position(facts, facts.failovers[-1])
+    else:
+        yield from (problem for is_ahead, problem in out_of_step(facts) if is_ahead)
     yield from _repeated(facts)
     for position in facts.positions.values():
         if position.cluster == facts.active:
             yield _moved_back(facts, position)
             yield from _skipped(facts, position)
             yield from _displaced(facts, position)
-        elif facts.is_copied:
-            yield _ahead(facts, position)
 
 
 def _without_position(facts: ScenarioHistory, f: Failover) -> Iterator[str]:
@@ -112,24 +112,17 @@ def _repeated(facts: ScenarioHistory) -> Iterator[str]:
             yield "" if is_named else f"group {e.group} is given {e.value} again, {place_of(e)}"
 
 
-def _ahead(facts: ScenarioHistory, e: FinalPosition) -> str:
-    """Compare a position on the standby, which follows, with that on the active side."""
-    active, places = facts.positions.get((facts.active, e.group, e.tp)), facts.offsets[facts.active]
-    before = [(e.tp, value) for offset, value in facts.logs[e.cluster].get(e.tp, ()) if offset < e.offset]
-    skipped = [record for record in before if active and places.get(record, -1) >= active.offset]
-    return f"group {e.group}: its position on {e.cluster} skips {skipped[0][1]}" if skipped else ""
-
-
-def behind(facts: ScenarioHistory) -> Iterator[str]:
-    """Return the positions of idle groups that a standby does not have, or has behind the active side."""
-    at_work = {group for group, _ in facts.last_work}
+def out_of_step(facts: ScenarioHistory) -> Iterator[tuple[bool, str]]:
+    """Return positions on a standby: ahead of the active side (true) or, of idle groups, behind it."""
+    at_work, standby = {group for group, _ in facts.last_work}, OTHER.get(facts.active, "")
     for (cluster, group, tp), active in facts.positions.items() if facts.is_copied else ():
-        if cluster == facts.active and group not in at_work:
-            standby = facts.positions.get((OTHER[cluster], group, tp))
-            log, places = facts.logs[OTHER[cluster]].get(tp, ()), facts.offsets[cluster]
-            later = (record for offset, record in log if standby is None or offset >= standby.offset)
-            if any(places.get((tp, record), active.offset) < active.offset for record in later):
-                yield f"group {group} is behind in {tp} on {OTHER[cluster]}"
+        position = facts.positions.get((standby, group, tp))
+        for offset, value in facts.logs[standby].get(tp, ()) if cluster == facts.active else ():
+            place = facts.offsets[cluster].get((tp, value))
+            is_read = position is not None and offset < position.offset
+            if place is not None and is_read != (place < active.offset) and (is_read or group not in at_work):
+                yield is_read, f"group {group} {'skips' if is_read else 'repeats'} {value} on {standby}, {tp}"
+                break
 
 
 def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:

@@ -166,7 +166,7 @@ def move_an_idle_group(facts: ScenarioHistory) -> Iterator[Events]:
 
 @_defect
 def move_a_position_of_the_standby_forward(facts: ScenarioHistory) -> Iterator[Events]:
-    if not facts.failovers or facts.failovers[-1].returned is not None:
+    if not facts.failovers:
         for (cluster, group, tp), p in facts.positions.items():
             active = facts.positions.get((facts.active, group, tp))
             if cluster == facts.active or active is None:

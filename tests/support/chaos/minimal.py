@@ -28,6 +28,7 @@ Cases = Mapping[str, Mapping[str, list[Event]]]
 TP: Final = TopicPartition("orders", 0)
 RUN: Final = "run"
 EFFECT: Final = "an effect"
+DECIDED: Final = {"by": "a person", "mode": "by hand"}
 OPENED: Final = JournalEntered("failover", RUN, "OPEN", "result", "")
 
 
@@ -87,6 +88,7 @@ def failover(
         "loss": loss,
         "fence": {"proven": proven},
         "groups": groups or {},
+        "decision": DECIDED,
     } | report
     return RunReported("failover", run, "done", source, whole, entries_of(FAILOVER, run))
 
@@ -105,7 +107,7 @@ def returned(
         "methods": dict(methods or {}),
         "give_up_history": [*give_up_history],
     }
-    report = {"run": run, "request": request}
+    report = {"run": run, "request": request, "decision": DECIDED}
     return RunReported("return", run, "done", source, report, entries_of(RETURN, run))
 
 

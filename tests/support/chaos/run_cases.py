@@ -83,7 +83,7 @@ BROKEN: Cases = {
         "divergence goes beyond the log": [*DIVERGED, answer(1, 9), END_OF_PRIMARY, failover(lost_from=1)],
         "no loss": [OPENED, failover(loss=None)],
         "no statement": [OPENED, failover(loss={"statement": ""})],
-        "nobody accepted": [OPENED, failover(request={"planned": False})],
+        "nobody decided": [OPENED, failover(decision=None)],
         "a switchover with a loss": [
             OPENED,
             failover(planned=True, loss={"statement": "1 record", "records": 1}),
@@ -175,10 +175,7 @@ HOLDS: Cases = {
             END_OF_PRIMARY,
             failover(lost_from=1),
         ],
-        "decided by an observer": [
-            OPENED,
-            failover(request={"planned": False}, decision={"mode": "auto", "votes": []}),
-        ],
+        "decided by an observer": [OPENED, failover(decision={"by": "observer", "mode": "auto"})],
         "a switchover": [OPENED, failover(planned=True)],
         "groups": [
             OPENED,

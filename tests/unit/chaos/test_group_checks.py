@@ -153,7 +153,12 @@ BROKEN: Cases = {
 HOLDS: Cases = {
     "idle": {
         "exact": idle(1, 1),
-        "behind on a standby": [*STANDBY_LOGS, position("shop", 2, PRIMARY), position("shop", 1), ON_PRIMARY],
+        "behind on a standby": [
+            *STANDBY_LOGS,
+            position("shop", 2, PRIMARY),
+            position("shop", 1),
+            ON_PRIMARY,
+        ],
         "behind an aborted record": [
             *acked("a", "b"),
             OPENED,

@@ -42,7 +42,6 @@ from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.verdict import RequiredFault, coverage, judge, negative_controls
 from tests.support.chaos.in_force import in_force
 from tests.support.chaos.minimal import (
-    ON_PRIMARY,
     ON_STANDBY,
     OPENED,
     TP,
@@ -80,7 +79,7 @@ RUN = [
     ON_STANDBY,
 ]
 """A failover that keeps every promise."""
-COPIED = [*acked("a"), *log("a", cluster=PRIMARY), *log("a")]
+RETURNED = [*acked("a"), OPENED, *log("a", cluster=PRIMARY), *log("a"), failover(), returned()]
 
 
 def without(kind: type[Event], events: list[Event] = RUN) -> list[Event]:
@@ -209,12 +208,12 @@ INCONCLUSIVE: dict[str, tuple[list[Event], str]] = {
         "failover run excuses itself from group billing",
     ),
     "an idle group is behind": (
-        [*COPIED, position("billing", 1, PRIMARY), position("billing", 0), ON_PRIMARY],
-        "group billing is behind in orders-0 on standby",
+        [*RETURNED, position("billing", 1), position("billing", 0, PRIMARY), ON_STANDBY],
+        "group billing repeats a on primary, orders-0",
     ),
     "an idle group has no position on the standby": (
-        [*COPIED, position("billing", 1, PRIMARY), ON_PRIMARY],
-        "group billing is behind in orders-0 on standby",
+        [*RETURNED, position("billing", 1), ON_STANDBY],
+        "group billing repeats a on primary, orders-0",
     ),
     "no entries": (without(JournalEntered), "failover run is done, and no entry has the end of OPEN"),
 }
