@@ -83,10 +83,9 @@ class BubbleStage(ClientStage):
             group("kip848"): _CONSUMER_PROTOCOL,
         }
         """Groups at work, and the properties of their one member."""
-        self.idle_groups = {group("start"): (orders, 0), group("middle"): (payments, 5)}
-        """Groups without members: a topic and the offset of the next record."""
-        topics = {name: topic for name, (topic, _) in self.idle_groups.items()}
-        self.groups = dict.fromkeys(self.members, orders) | topics
+        self.idle_groups = {group("start"): orders, group("middle"): payments}
+        """Groups without members, with the topic that each reads."""
+        self.groups = dict.fromkeys(self.members, orders) | self.idle_groups
 
     def __enter__(self) -> Self:
         self.parent.__enter__()
@@ -203,8 +202,9 @@ class BubbleStage(ClientStage):
         self.start_client(f"{self.flow.source}.payments", "transactional writer", **direct, topics=[payments])
         self.start_followers()
         self.wait_acked(_FIRST_RECORDS)
-        for group, (topic, offset) in self.idle_groups.items():
-            self.commit(PRIMARY, group, {TopicPartition(topic, p): offset for p in range(PARTITIONS)})
+        start, middle = self.idle_groups
+        self.commit(PRIMARY, start, {TopicPartition(orders, p): 0 for p in range(PARTITIONS)})
+        self.commit_behind_markers(middle, payments, 1)
         self.replicators[self.flow.name] = self.parent.start_replicator(self.settings, self.flow, self.folder)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
