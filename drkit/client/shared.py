@@ -65,7 +65,7 @@ class Shared:
         try:
             return getattr(client, name)(*args, **named)
         finally:
-            del client  # an exception keeps this frame: the group would keep a member that nobody ends
+            del client  # an exception keeps this frame, and the group would keep a member
             _CALLER.reset(before)
             with self._change:
                 self._inside -= 1

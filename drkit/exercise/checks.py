@@ -97,7 +97,7 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
     present, lost, taken_back = facts.offsets[facts.active], Counter[TopicPartition](), _taken_back(facts)
     f = facts.failovers[-1] if facts.failovers else None
     is_left = f is not None and f.returned is None
-    is_only = len(facts.failovers) == 1  # an answer does not say of which failover
+    is_only = len(facts.failovers) == 1  # an answer does not name its failover
     for record, (index, e) in facts.acked.items():
         if (facts.active, e.tp) in facts.log_ends and record not in taken_back:
             is_missing, problem = record not in present, ""
@@ -313,7 +313,7 @@ def check_decided(facts: ScenarioHistory) -> Iterator[str]:
         name = f"failover {f.report.get('run', '')}".strip()
         for run, report in ((name, f.report), (f"the return from {name}", f.returned)):
             is_decided = report is None or (report.get("decision") or {}).get("by")
-            yield "" if is_decided else f"{run} does not say who decided"
+            yield "" if is_decided else f"{run} does not name who decided"
         if f.is_planned:
             yield "" if f.loss.get("records") == 0 else f"{name} was planned, and states a loss"
         else:

@@ -115,7 +115,7 @@ class _Work:
 def envelope_of(
     key: bytes | str | None, headers: Sequence[tuple[str, bytes | None]] | None, timestamp: int
 ) -> str:
-    """Return a digest of what a record has besides its value, without the header of a replay."""
+    """Return a digest of a record's key, headers and timestamp, without the header of a replay."""
     own = [header for header in headers or () if header[0].encode() != HEADER]
     return f"{crc32(repr((key, own, timestamp)).encode()):08x}"
 

@@ -118,9 +118,9 @@ def out_of_step(facts: ScenarioHistory) -> Iterator[tuple[bool, str]]:
     for (cluster, group, tp), active in facts.positions.items() if facts.is_copied else ():
         position = facts.positions.get((standby, group, tp))
         for offset, value in facts.logs[standby].get(tp, ()) if cluster == facts.active else ():
-            place = facts.offsets[cluster].get((tp, value))
+            own = facts.offsets[cluster].get((tp, value))
             is_read = position is not None and offset < position.offset
-            if place is not None and is_read != (place < active.offset) and (is_read or group not in at_work):
+            if own is not None and is_read != (own < active.offset) and (is_read or group not in at_work):
                 yield is_read, f"group {group} {'skips' if is_read else 'repeats'} {value} on {standby}, {tp}"
                 break
 

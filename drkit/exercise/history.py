@@ -104,7 +104,7 @@ class Failover(NamedTuple):
         return [(p[0], p[1]) for tps in _part(self.groups, "positions").values() for p in tps.values()]
 
     def is_excused(self, group: str) -> bool:
-        """Return whether the report says that a group has no position, kept its own, or repeats records."""
+        """Return whether the report states that a group has no position, kept its own, or repeats records."""
         named = group in (self.groups.get("repeats") or {}) or group in self.groups.get("kept", ())
         return named or self.names_without_position(group)
 
