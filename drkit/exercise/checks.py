@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from functools import wraps
+import math
 from typing import Final, NamedTuple
 
 from drkit.detect.verdict import VerdictKind
@@ -94,7 +95,7 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
 
     What is stated as lost, or named as divergent, is not there.
     """
-    present, lost, taken_back = facts.offsets[facts.active], Counter[TopicPartition](), _taken_back(facts)
+    present, taken_back = facts.offsets[facts.active], _taken_back(facts)
     f = facts.failovers[-1] if facts.failovers else None
     is_left = f is not None and f.returned is None
     is_only = len(facts.failovers) == 1  # an answer does not name its failover
@@ -108,13 +109,13 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
             elif is_named and is_left and not is_missing:
                 problem = f"{place_of(e)} is not lost: {e.value}"
             yield problem
-            lost[e.tp] += is_missing and is_stated
-    if f is not None and f.is_fenced and f.loss.get("exact"):
+    if f is not None and is_left and f.is_fenced and f.loss.get("exact"):
         for p in f.loss.get("partitions") or ():
-            tp, stated = TopicPartition(p["topic"], p["partition"]), p.get("records") or 0
-            stated += p.get("held_back") or 0
-            if lost[tp] > stated:
-                yield f"{tp}: {lost[tp]} records are lost, {stated} are stated"
+            tp, stated, held_back = TopicPartition(p["topic"], p["partition"]), p["records"], p["held_back"]
+            first = math.inf if p["lost_from"] is None else p["lost_from"]
+            lost = sum(offset >= first for offset, _ in facts.logs[f.source].get(tp, ()))
+            if (f.source, tp) in facts.log_ends and not stated <= lost <= stated + held_back:
+                yield f"{tp}: {lost} records are lost, {stated} are stated, and {held_back} held back"
 
 
 def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:

@@ -158,8 +158,8 @@ def _read_positions(stage: ClientStage, _active: str) -> None:
 
 _LOOKS: Final = {
     "the live group at the end": _read_to_the_end,
+    "the copy at the end": _copy_to_the_end,  # a probe that a standby accepts would end it
     "probes": _probe,
-    "the copy at the end": _copy_to_the_end,
     "logs": _read_logs,
     "positions": _read_positions,
 }

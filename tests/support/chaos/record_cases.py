@@ -36,7 +36,8 @@ AFTER = acked("d", cluster=STANDBY, first=3)
 BACK = entry("LOCK", "intent", table="return", run="return")
 OPENED_AGAIN = entry("OPEN", "result", run="2")
 HOME = failover(planned=True, source=STANDBY, run="2")
-ONE = {"topic": "orders", "partition": 0, "lost_from": 1, "records": 1}
+ONE = {"topic": "orders", "partition": 0, "lost_from": 1, "records": 1, "held_back": 0}
+LOST_NONE, LOST_ONE, LOST_TWO = (log(*"abc"[:n], cluster=PRIMARY) for n in (1, 2, 3))
 EXACT = failover(loss={"exact": True, "statement": "1 record", "partitions": [ONE]})
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 
@@ -136,7 +137,8 @@ BROKEN: Cases = {
             failover(lost_from=3, proven=False),
             ON_STANDBY,
         ],
-        "more are lost than stated": [*ABC, OPENED, *log("a"), EXACT, ON_STANDBY],
+        "more are lost than stated": [*ABC, OPENED, *LOST_TWO, *log("a"), EXACT, ON_STANDBY],
+        "fewer are lost than stated": [*ABC, OPENED, *LOST_NONE, *log("a"), EXACT, ON_STANDBY],
         "committed in a transaction": [
             *acked("a", transaction="committed"),
             *log(cluster=PRIMARY),
@@ -253,7 +255,7 @@ HOLDS: Cases = {
         ],
         "stated": [*ABC, OPENED, *log("a"), failover(lost_from=1), ON_STANDBY],
         "named as divergent": [*ABC, OPENED, *log("a"), failover(lost_from=1), divergence(1, 3), ON_STANDBY],
-        "as many are lost as stated": [*ABC[:2], OPENED, *log("a"), EXACT, ON_STANDBY],
+        "as many are lost as stated": [*ABC[:2], OPENED, *LOST_ONE, *log("a"), EXACT, ON_STANDBY],
         "aborted": [
             *acked("x", transaction="aborted"),
             *ABC,
