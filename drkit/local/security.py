@@ -27,30 +27,12 @@ def make_certificate(java: Path, folder: Path) -> Certificate:
     :raises Failed: keytool is missing or refuses
     """
     made = Certificate(folder / "broker.p12", folder / "authority.pem")
-    store = (
-        "-alias",
-        _ALIAS,
-        "-keystore",
-        str(made.keystore),
-        "-storepass",
-        _PASSWORD,
-        "-storetype",
-        "PKCS12",
-    )
-    key = (
-        "-genkeypair",
-        "-keyalg",
-        "EC",
-        "-groupname",
-        "secp256r1",
-        "-validity",
-        "30",
-        "-dname",
-        "CN=localhost",
-    )
-    # "ca:true" lets clients take it as its own authority: one certificate instead of a chain.
-    extensions = ("-ext", "san=ip:127.0.0.1,dns:localhost", "-ext", "bc:c=ca:true")
-    _keytool(java, *key, *extensions, *store)
+    store = ("-alias", _ALIAS, "-keystore", str(made.keystore), "-storepass", _PASSWORD)
+    key = ("-storetype", "PKCS12", "-keyalg", "EC", "-groupname", "secp256r1")
+    subject = ("-dname", "CN=localhost", "-validity", "30", "-ext", "san=ip:127.0.0.1,dns:localhost")
+    # It lets clients take it as its own authority: one certificate instead of a chain.
+    authority = ("-ext", "bc:c=ca:true")
+    _keytool(java, "-genkeypair", *key, *subject, *authority, *store)
     _keytool(java, "-exportcert", "-rfc", "-file", str(made.authority), *store)
     return made
 
