@@ -158,7 +158,9 @@ def undocumented(tree: Iterable[Source]) -> list[str]:
         node = classes.get(name.rpartition(".")[2])
         if node is None:
             return set()
-        inherited = {m for base in node.bases for m in documented(ast.unparse(base).partition("[")[0])}
+        bases = [ast.unparse(base).partition("[")[0] for base in node.bases]
+        # A class may have the name of its base, which is a library's.
+        inherited = {m for b in bases if b.rpartition(".")[2] != node.name for m in documented(b)}
         return inherited | {m.name for m in methods_of(node) if ast.get_docstring(m)}
 
     return [

@@ -55,6 +55,8 @@ class ScenarioRun:
     """The commands of drkit that were typed."""
     covered: tuple[tuple[str, str, str], ...] = ()
     """Fault, table and step: the fault was in force while the step was under way, by the journal."""
+    unwritable: OSError | None = None
+    """The error of a folder in which nothing can be recorded."""
     deviated: bool | None = None
     """Chaos Toolkit's verdict: the hypothesis was not met after the method. None: only its command knows."""
 
@@ -78,13 +80,14 @@ class ScenarioRun:
         self.seconds = monotonic() - self.began
         history = ScenarioHistory([]) if self.stage is None else self.stage.history()
         failed = [f"{look.what}: {look.error}" for look in history.of(LookFailed)]
-        unknown = ScenarioVerdict(INCONCLUSIVE, failed or ["Chaos Toolkit called no probe of drkit"], [])
+        nothing = str(self.unwritable or "Chaos Toolkit called no probe of drkit")
+        unknown = ScenarioVerdict(INCONCLUSIVE, failed or [nothing], [])
         self.verdict = (self.stage and self.stage.verdict) or unknown
         self.commands = tuple(history.of(CommandEnded))
         exercised = {fault for fault, _ in self.scenario.exercises}
         self.covered = tuple(sorted(each for each in coverage(history) if each[0] in exercised))
         self.deviated = deviated
-        if self.stage is not None:
+        if self.stage is not None and self.unwritable is None:
             (self.folder / RESULT).write_text(json.dumps(self.as_dict(), indent=2) + "\n", encoding="utf-8")
         return self
 
@@ -123,9 +126,14 @@ def recorded(activity: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if ScenarioRun.current is not None and ScenarioRun.current.stage is not None:
+        if (run := ScenarioRun.current) is not None:
             text = error.in_short if isinstance(error, DrkitError) else repr(error)
-            ScenarioRun.current.stage.recorder.record(LookFailed(activity, text))
+            try:
+                if run.stage is None:
+                    raise
+                run.stage.recorder.record(LookFailed(activity, text))
+            except OSError as unwritable:
+                run.unwritable = unwritable
         raise
 
 
@@ -145,6 +153,7 @@ def current_run() -> ScenarioRun:
 def run_scenario(scenario: Scenario, folder: Path, seed: int = 0, **options: Any) -> ScenarioRun:
     """Run a scenario from its pair's start to its end; the parameters are those of :class:`ScenarioRun`.
 
+    :raises OSError: nothing can be recorded in the folder
     :raises KeyboardInterrupt: it was interrupted; nothing is left running
     """
     logging.getLogger("chaostoolkit").disabled = True
@@ -159,4 +168,6 @@ def run_scenario(scenario: Scenario, folder: Path, seed: int = 0, **options: Any
             signal.signal(number, handler)
     if run.is_interrupted or journal["status"] in {"interrupted", "aborted"}:
         raise KeyboardInterrupt
+    if run.unwritable is not None:
+        raise run.unwritable
     return run.finish(deviated=bool(journal.get("deviated")) or journal["status"] != "completed")

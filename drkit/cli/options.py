@@ -48,6 +48,12 @@ class Option(click.Option):
         self.group = group
         self.type.name = self.type.name.removesuffix(" range")  # else "1x" is no "valid float range"
 
+    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
+        """Convert a value; an empty path is refused, because it would be the current folder."""
+        if value == "" and isinstance(self.type, click.Path):
+            self.type.fail("the path is empty", self, ctx)
+        return super().type_cast_value(ctx, value)
+
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

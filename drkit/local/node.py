@@ -9,7 +9,7 @@ from typing import NamedTuple
 from drkit.local.broker import LocalBroker
 from drkit.local.ports import HOST
 from drkit.local.security import Certificate
-from drkit.local.spec import INTERNAL, ClusterSpec, NodeAddresses, broker_properties
+from drkit.local.spec import INTERNAL, ClusterSpec, NodeAddresses, broker_properties, properties_text
 
 # C1 only and the serial collector: half the start time of the defaults on two cores.
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xss512k", "-Djava.awt.headless=true")
@@ -65,8 +65,7 @@ def prepare_broker(
     home = folder / f"broker-{node_id}"
     home.mkdir(parents=True)
     properties = broker_properties(spec, node_id, nodes, home / "data", certificate)
-    file = home / PROPERTIES_FILE
-    file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+    (home / PROPERTIES_FILE).write_text(properties_text(properties))
     (home / _LOG4J_FILE).write_text(_LOG4J)
     listen = nodes[node_id].listen
     return LocalBroker(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+import json
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -112,6 +113,11 @@ def broker_properties(
     if spec.authorizer:
         found |= _authorizer(spec)
     return found | dict(spec.properties)
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """Return a properties file for Java, which reads it as Latin-1: all but ASCII is escaped, as in JSON."""
+    return "".join(f"{name}={json.dumps(value)[1:-1]}\n" for name, value in properties.items())
 
 
 def _small_and_quick(brokers: int) -> dict[str, str]:

@@ -12,6 +12,7 @@ import uuid
 
 from drkit.errors import Failed
 from drkit.local.process import Launched
+from drkit.local.spec import properties_text
 
 _TOOL = "kafka.tools.StorageTool"
 _META = "meta.properties"
@@ -59,9 +60,8 @@ def format_storage(
         folder.mkdir(exist_ok=True)
         for name, content in _formatted[asked].items():
             (folder / name).write_bytes(content)
-        (folder / _META).write_text(
-            f"version=1\ncluster.id={cluster_id}\nnode.id={node_id}\ndirectory.id={random_kafka_uuid()}\n"
-        )
+        meta = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id)}
+        (folder / _META).write_text(properties_text(meta | {"directory.id": random_kafka_uuid()}))
 
 
 def _format(java: Sequence[str], properties: Path, cluster_id: str, scram: Sequence[str]) -> None:

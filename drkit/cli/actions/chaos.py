@@ -24,6 +24,7 @@ from drkit.clock import wall_ms
 from drkit.errors import Failed, Refused, Usage, error_text
 from drkit.exercise.events import HISTORY
 from drkit.local.file_lock import locked_alone
+from drkit.local.java import find_java
 from drkit.local.pair import default_folder
 
 _CODES: Final = {"pass": 0, "inconclusive": Refused.exit_code, "fail": Failed.exit_code}
@@ -52,6 +53,7 @@ def run(names: Sequence[str], seed: int, folder: Path | None, *, whole: bool) ->
             histories.mkdir(parents=True, exist_ok=True)
             # Two pairs at once would slow each other down.
             alone.enter_context(locked_alone(histories / ".lock", "chaos_run_under_way"))
+        find_java()  # its absence is no verdict of a scenario
         for number, scenario in enumerate(chosen, 1):
             progress = ScenarioProgress(scenario, f"{number} of {len(chosen)}" if len(chosen) > 1 else "")
             own_folder = _new_folder(histories, scenario)

@@ -55,6 +55,14 @@ def test_every_role_has_its_own_listener_and_all_lead_to_the_same_cluster(source
     assert _read(ports["PROBE"], topic_name, 1) == [b"one"]
 
 
+@pytest.mark.parametrize("name", ["ü", '☃ 😀 "q" \\t$x=#'])
+def test_all_data_is_in_the_named_folder(name, tmp_path):
+    with LocalCluster(ClusterSpec("own"), folder=tmp_path / name) as cluster:
+        assert [file.name for file in tmp_path.iterdir()] == [name]
+        assert (cluster.brokers[0].folder / "data" / "__cluster_metadata-0").is_dir()
+        assert "Kafka Server started" in (cluster.brokers[0].folder / "server.log").read_text()
+
+
 @pytest.mark.wide
 def test_source_and_target_are_two_clusters(source, target):
     assert source.cluster_id != target.cluster_id

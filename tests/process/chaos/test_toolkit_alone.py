@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+import resource
 import subprocess
 import sys
 
@@ -48,3 +49,15 @@ def test_a_pair_that_does_not_start_is_told_as_by_drkit(tmp_path: Path):
     assert (result["scenario"], result["verdict"]) == ("primary-killed", "inconclusive")
     assert [sentence("broker_still_running") in reason for reason in result["reasons"]] == [True]
     assert not (folder / "primary").exists()
+
+
+@pytest.mark.timeout(120)
+def test_a_full_disk_is_the_reason_of_its_verdict(tmp_path: Path):
+    full = f"__import__('resource').setrlimit({resource.RLIMIT_FSIZE}, (0, 0))"
+    env = {"TMPDIR": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    program = PROGRAM.replace("    raise", f"    {full}\n    raise")
+    typed = [sys.executable, "-c", program, str(FOLDER / "primary-killed.yaml")]
+    done = subprocess.run(typed, capture_output=True, text=True, check=True, env=env)
+    assert "INCONCLUSIVE  primary-killed" in done.stderr
+    assert "unproven   [Errno 27] File too large" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -172,6 +172,30 @@ def test_unknown_command_and_option(capsys: pytest.CaptureFixture[str]):
     assert "no such option '--nope'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("chaos run primary-killed", "--folder"),
+        ("local status", "--folder"),
+        ("local up", "--write"),
+        ("verify", "--spark-properties"),
+    ],
+)
+def test_an_empty_path_is_not_the_current_folder(
+    command: str,
+    option: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setenv("JAVA_HOME", "")
+    assert cli.run([*command.split(), option, ""]) == 2
+    assert f"'{option}': the path is empty" in capsys.readouterr().err
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("command", list(cli._COMMANDS))
 def test_every_command_loads_and_knows_the_common_options(command: str, capsys: pytest.CaptureFixture[str]):
     common = ["--config", "x.toml", "--json", "--log-format", "json", "--log-level", "error"]

@@ -56,8 +56,6 @@ class Scene:
         """Alias → bootstrap servers that are written instead of the right ones."""
         self.values: dict[str, str] = {"HOW": "the listener is closed"}
         """Words of the page → what is typed instead."""
-        self.branches: set[str] = set()
-        """Conditions of the page, ``# if …``, that hold here."""
         self.codes: dict[str, int] = {}
         """Command as the page has it → its exit code, where it is not 0."""
         self.before: dict[str, Callable[[], object]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 import re
 from typing import Final, NamedTuple
 
@@ -27,17 +27,21 @@ class Stage(NamedTuple):
     """A command that prints what the page is about, and changes nothing."""
     sentence: str
     """What it prints; empty: the first sentence of the page."""
+    branches: Collection[str]
+    """Conditions of the page, ``# if …``, that hold."""
 
 
 class Stages(dict[str, Stage]):
     """Stages of a theme, by page."""
 
-    def of(self, page: str, shows: str, sentence: str = "") -> Callable[[Build], Build]:
+    def of(
+        self, page: str, shows: str, sentence: str = "", *, branches: Collection[str] = ()
+    ) -> Callable[[Build], Build]:
         """Register a function as the stage of a page."""
 
         def register(build: Build) -> Build:
             assert page not in self
-            self[page] = Stage(page, build, shows, sentence)
+            self[page] = Stage(page, build, shows, sentence, branches)
             return build
 
         return register
@@ -62,7 +66,7 @@ def execute(stage: Stage, scene: Scene) -> None:
         return _is_in(words, shown[0])
 
     eventually(is_printed, _SECONDS, lambda: f"'{sentence}' by {stage.shows}\n{''.join(shown)}")
-    for line in page.lines(scene.branches):
+    for line in page.lines(stage.branches):
         scene.run(line)
     scene.after()
     if (end := scene.ends) is not None:

@@ -8,7 +8,7 @@ import signal
 from typing import Any, NamedTuple
 
 from drkit.clock import monotonic, wall_ms
-from drkit.exercise import history
+from drkit.exercise import events
 from drkit.exercise.processes import Child, ProcessParent
 from tests.support.waiting import eventually
 
@@ -46,9 +46,9 @@ class Clients:
         self._children.append(self._parent.start((kind,), "client", log=log, **client))
 
     @property
-    def events(self) -> Sequence[history.Event]:
+    def events(self) -> Sequence[events.Event]:
         """What they have recorded."""
-        return history.read_events(self._history, 0)[0] if self._history.exists() else ()
+        return events.read_events(self._history, 0)[0] if self._history.exists() else ()
 
     def stop(self) -> None:
         """Stop all of them; what was not acknowledged by then never is."""
@@ -82,7 +82,7 @@ class Application(Clients):
         return [
             Acked(e.topic, e.partition, e.offset, e.value.encode(), round(began_ms + 1000 * e.seconds))
             for e in self.events
-            if isinstance(e, history.Acked)
+            if isinstance(e, events.Acked)
         ]
 
     def of(self, topic: str, partition: int) -> list[Acked]:

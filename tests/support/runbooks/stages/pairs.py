@@ -75,17 +75,15 @@ def let_both_take_writes(scene: Scene) -> None:
     fail_over(scene)
 
 
-@STAGES.of("pair-diverged", _STATUS)
+@STAGES.of("pair-diverged", _STATUS, branches=("the old primary is to be the standby",))
 def bring_back_with_records_of_its_own(scene: Scene) -> None:
     fail_over(scene)
     scene.values["PLACE"] = str(scene.folder / "saved")
-    scene.branches.add("the old primary is to be the standby")
 
 
-@STAGES.of("pair-unprotected", _STATUS)
+@STAGES.of("pair-unprotected", _STATUS, branches=("its return has not begun",))
 def begin_no_return(scene: Scene) -> None:
     switch_over(scene)
-    scene.branches.add("its return has not begun")
 
 
 @STAGES.of("fence-lift-pending", _STATUS, "fence_lift_pending")

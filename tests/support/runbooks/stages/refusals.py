@@ -58,14 +58,13 @@ def configure_a_control_key(scene: Scene) -> None:
     scene.tables["control"] = {"key_file": str(key)}
 
 
-@STAGES.of("failover-data-loss", _ALL, sentence("rpo_exceeded"))
+@STAGES.of("failover-data-loss", _ALL, sentence("rpo_exceeded"), branches=("no run is held",))
 def lose_records(scene: Scene) -> None:
     world = scene.world()
     topic = scene.copied(world)
     world.stop_replicating()
     fill(world.source, topic, 7, first=100)
     world.failover_fields["rpo_seconds"] = 0.2
-    scene.branches.add("no run is held")
 
 
 @STAGES.of("failover-no-quorum", _ALL)
@@ -103,16 +102,19 @@ def stop_the_replicator(scene: Scene) -> None:
     world.stop_replicating()
 
 
-@STAGES.of("failover-no-exact-position", _PLANNED)
+@STAGES.of("failover-no-exact-position", _PLANNED, branches=("no run is held",))
 def commit_past_the_end(scene: Scene) -> None:
     world = scene.world()
     topic = scene.copied(world)
     world.commit(world.source, scene.values["G"], {TopicPartition(topic, 0): 1000})
-    scene.branches.add("no run is held")
     scene.ends = MOVED
 
 
-@STAGES.of("failover-repoint-others", _GROUP)
+@STAGES.of(
+    "failover-repoint-others",
+    _GROUP,
+    branches=("these clients are stopped, or do not follow it in truth",),
+)
 def follow_one_file(scene: Scene) -> None:
     world = scene.world()
     world.failover_fields["repoint"] = [{"kind": "file", "path": str(scene.folder / "endpoint.json")}]
@@ -122,16 +124,14 @@ def follow_one_file(scene: Scene) -> None:
     world.commit(world.source, world.name("rest"), {TopicPartition(other, 0): 1})
     scene.copied(world)
     world.copied([other], {world.name("rest"): None})
-    scene.branches.add("these clients are stopped, or do not follow it in truth")
 
 
-@STAGES.of("failover-target-not-ready", _ALL)
+@STAGES.of("failover-target-not-ready", _ALL, branches=("a copy was deleted",))
 def delete_a_copy(scene: Scene) -> None:
     world = scene.world(on_target_deleted="new_generation")
     topic = scene.copied(world)
     world.stop_replicating()
     world.delete(world.target, topic)
-    scene.branches.add("a copy was deleted")
 
 
 @STAGES.of("failover-topics-not-copied", _PLANNED)

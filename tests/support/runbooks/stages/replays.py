@@ -66,7 +66,12 @@ def replay_two_exports_of_one_run(scene: Scene) -> None:
     scene.before[_DRY] = lambda: scene.values.update(right)
 
 
-@STAGES.of("replay-not-comparable", _DRY, sentence("replay_open_transaction"))
+@STAGES.of(
+    "replay-not-comparable",
+    _DRY,
+    sentence("replay_open_transaction"),
+    branches=("a transaction was open",),
+)
 def leave_a_transaction_open(scene: Scene) -> None:
     scene.patch.setattr("drkit.replay.side.DECIDED_SECONDS", 0.5)
     made = _promoted(scene)
@@ -76,7 +81,6 @@ def leave_a_transaction_open(scene: Scene) -> None:
     client.produce(made.copy, b"open", b"open", partition=0)
     client.flush(30)
     made.export(scene)
-    scene.branches.add("a transaction was open")
     scene.before[_REPLAY] = client.commit_transaction
 
 
@@ -99,12 +103,11 @@ def occupy_the_name(scene: Scene) -> None:
     scene.before[_QUARANTINE] = lambda: made.world.delete(made.world.target, name)
 
 
-@STAGES.of("replay-same-or-other", _DRY)
+@STAGES.of("replay-same-or-other", _DRY, branches=("equal records are the same ones",))
 def send_some_again(scene: Scene) -> None:
     made = _promoted(scene)
     made.world.write(made.copy, made.tail[:2])
     made.export(scene)
-    scene.branches.add("equal records are the same ones")
 
 
 @STAGES.of("replay-taken", _DRY, sentence("keep_under_way"))

@@ -41,17 +41,15 @@ def _file_of(manifest: Path) -> Path:
     return next(file for file in sorted(manifest.parent.rglob("*")) if file.is_file() and file != manifest)
 
 
-@STAGES.of("reprotect-undecided", _DRY, longest_part("export_place_missing"))
+@STAGES.of("reprotect-undecided", _DRY, longest_part("export_place_missing"), branches=(_NO_AUTHORIZER,))
 def decide_nothing(scene: Scene) -> None:
     _with_a_tail(scene)
-    scene.branches.add(_NO_AUTHORIZER)
     scene.codes[_UNTIL] = 3
 
 
-@STAGES.of("divergence-classes", "drkit divergence", "diverged")
+@STAGES.of("divergence-classes", "drkit divergence", "diverged", branches=("it is diverged",))
 def diverge(scene: Scene) -> None:
     _with_a_tail(scene)
-    scene.branches |= {"it is diverged"}
     scene.codes[_UNTIL] = 3
 
 
@@ -66,23 +64,26 @@ def read_on_the_old_primary(scene: Scene) -> None:
     scene.before["drkit reprotect"] = consumer.close
 
 
-@STAGES.of("reprotect-old-primary-open", _DRY)
+@STAGES.of("reprotect-old-primary-open", _DRY, branches=("it has records of its own",))
 def take_the_fence_away(scene: Scene) -> None:
     side, topic = switch_over(scene).now, scene.values["TOPIC"]
     scene.values["PLACE"] = str(scene.folder / "saved")
     scene.values["FILE"] = str(scene.folder / "records.jsonl")
     side.configure(side.source, topic, "max.message.bytes", "1048588")
     fill(side.source, topic, 3, first=700)
-    scene.branches.add("it has records of its own")
 
 
-@STAGES.of("reprotect-not-ready", f"{_DRY} --export-to PLACE", sentence("fewer_partitions"))
+@STAGES.of(
+    "reprotect-not-ready",
+    f"{_DRY} --export-to PLACE",
+    sentence("fewer_partitions"),
+    branches=("the old primary has more partitions",),
+)
 def add_a_partition(scene: Scene) -> None:
     pair = fail_over(scene)
     side, topic = pair.now, scene.values["TOPIC"]
     scene.values["PLACE"] = str(scene.folder / "saved")
     side.grow(side.source, topic, 2)
-    scene.branches.add("the old primary has more partitions")
     scene.after = lambda: side.grow(side.target, topic, 2)
 
 

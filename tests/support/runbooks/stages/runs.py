@@ -49,10 +49,14 @@ def watch_a_held_run(scene: Scene) -> None:
     _held(scene)
 
 
-@STAGES.of("failover-fence-owned", "drkit fence lift", sentence("fence_owned", table="…"))
+@STAGES.of(
+    "failover-fence-owned",
+    "drkit fence lift",
+    sentence("fence_owned", table="…"),
+    branches=("a failover is under way",),
+)
 def own_the_fence(scene: Scene) -> None:
     _held(scene)
-    scene.branches.add("a failover is under way")
 
 
 @STAGES.of("failover-still-takes-writes", _RESUME)
@@ -113,11 +117,10 @@ def leave_a_transaction_open(scene: Scene) -> None:
     scene.before["drkit status --json"] = lambda: out.abort_transaction(30)
 
 
-@STAGES.of("planned-switchover", _SWITCHOVER, "would begin")
+@STAGES.of("planned-switchover", _SWITCHOVER, "would begin", branches=("the old primary has no authorizer",))
 def work_on_the_primary(scene: Scene) -> None:
     pair = scene.pair()
     scene.copied(pair.now)
-    scene.branches.add("the old primary has no authorizer")
     scene.before["drkit replicate --flow 'standby->primary'"] = pair.now.stop_replicating
 
 
