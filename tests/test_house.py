@@ -31,7 +31,7 @@ KINDS = {
     "mutants",
 }
 MAX_MODULES = 20
-CROWDED = {"bench": "a program of many measurements"}
+CROWDED = {"bench": "a program of many measurements", "mutants": "a module for each mutant"}
 
 
 def imported(source: Source) -> Iterator[str]:

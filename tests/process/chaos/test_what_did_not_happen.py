@@ -175,7 +175,7 @@ def test_a_replicator_that_failed_is_noticed_at_the_end(code: int | None):
     stage = SimpleNamespace(
         recorder=SimpleNamespace(record=seen.append), flows={}, clients={}, live_group="shop", groups={},
         replicators={PRIMARY: child}, stop_clients=lambda *_: None, cluster=silent, is_source_lost=True,
-        history=lambda: SimpleNamespace(of=lambda _kind: ()), topics=(),
+        history=lambda: SimpleNamespace(of=lambda _kind: (), is_copied=False), topics=(),
     )  # fmt: skip
     stage.note_ended = partial(ClientStage.note_ended, cast("ClientStage", stage))
     collect(cast("ClientStage", stage))
