@@ -31,6 +31,7 @@ _DOCUMENTED: Final[Mapping[str, Collection[int]]] = {
     "drkit watch --once": (0, 1, 3),
     "drkit divergence": (0, 1, 3),
     "drkit control check": (0, 3),
+    "drkit translate": (0, 3),
     "drkit failover --all --dry-run": (0, 3),
     "drkit failover --group G --dry-run": (0, 3),
 }
