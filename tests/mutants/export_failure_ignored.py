@@ -1,4 +1,4 @@
-"""A drkit that goes on without the export that it could not write.
+"""A drkit that continues a return without the export that it could not write.
 
 Two functions are broken: before it empties a topic, drkit looks for its export again.
 """

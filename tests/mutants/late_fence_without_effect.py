@@ -1,4 +1,4 @@
-"""A drkit that does not fence a primary that is back, and says that it has."""
+"""A drkit that reports a late fence as applied, and does not apply it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from drkit.exercise.checks import ONE_SIDE
 from drkit.failover.core.step import StepResult
 from drkit.failover.old_primary.fence import LateFence
 
-BROKEN: Final = "`drkit fence pay` changes nothing, and says that the pending fence is applied"
+BROKEN: Final = "the pending fence is reported as applied, and nothing is changed"
 SCENARIO: Final = "disk-full-primary"
 CAUGHT_BY: Final = ONE_SIDE
 

@@ -10,7 +10,7 @@ from drkit.exercise.checks import ONE_SIDE
 from drkit.failover.checks import preconditions
 from drkit.failover.core.request import RunRequest
 
-BROKEN: Final = "a failover ignores that records still arrive, and what observers say"
+BROKEN: Final = "a failover ignores arriving records and the votes of observers"
 SCENARIO: Final = "cut-off-operator"
 CAUGHT_BY: Final = ONE_SIDE
 _IGNORED: Final = {Reason.REPLICATION_MOVES, Reason.OBSERVERS_DISAGREE, Reason.NO_QUORUM}

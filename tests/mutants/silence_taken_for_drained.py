@@ -1,4 +1,4 @@
-"""A drkit that goes on with a switchover whose primary has died before everything was copied.
+"""A drkit that continues a switchover after its primary has died with records that were not copied.
 
 Two functions are broken: a switchover also records on the old primary that the standby opens.
 """

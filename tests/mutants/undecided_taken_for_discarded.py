@@ -1,4 +1,4 @@
-"""A drkit that discards what nobody has decided about."""
+"""A drkit that discards records without a decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A drkit that goes on where its journal takes no entry."""
+"""A drkit that continues a run while its journal cannot be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drkit.exercise.checks import JOURNAL
 from drkit.journal.entries import JournalEntry
 from drkit.journal.journal import Journal
 
-BROKEN: Final = "an entry that the journal has not confirmed counts as written"
+BROKEN: Final = "an unconfirmed entry of the journal counts as written"
 SCENARIO: Final = "disk-full-standby"
 CAUGHT_BY: Final = JOURNAL
 
