@@ -54,9 +54,10 @@ A ● means that this verdict of an observer stood while the fault was in force.
 _MUTANTS: Final = """\
 ## Mutants
 
-Each scenario is shown to fail. A mutant is a build of drkit in which one function is broken; its
-scenario must end with `fail` by the named check (or drkit itself must refuse, where the table says so),
-and the fault must have been in force.
+Each scenario is shown to fail. A mutant is a build of drkit that is broken in the way its scenario guards
+against. The scenario must end with `fail` by the named check (or drkit itself must refuse, where the table
+says so), and the fault must have been in force. `blind_check` is no build of drkit: runs of a model are
+judged by checks of which one sees nothing.
 """
 
 

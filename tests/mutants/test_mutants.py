@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from drkit.chaos.run import RESULT, ScenarioRun, run_scenario
-from drkit.chaos.scenario import load_scenario
+from drkit.chaos.scenario import load_scenario, scenarios
 from drkit.exercise.checks import CHECKS
 from drkit.exercise.events import HISTORY, CommandEnded, read_events
 from drkit.exercise.history import ScenarioHistory
@@ -18,7 +18,7 @@ from drkit.exercise.verdict import RequiredFault
 from tests.mutants.parent import MODULE, MUTANT
 from tests.support.chaos.in_force import in_force
 from tests.support.chaos.mutant_rows import write_row
-from tests.support.laws import ROOT
+from tests.support.laws import ROOT, broken
 
 ITSELF: Final = "drkit itself: "
 """Before the error with which a proof of drkit refuses the mutant."""
@@ -69,3 +69,8 @@ def test_what_a_mutant_breaks_exists(name: str):
         import_module(f"tests.mutants.{name}").apply()
     finally:
         patch.stopall()
+
+
+def test_every_scenario_has_a_mutant():
+    guarded = {import_module(f"tests.mutants.{name}").SCENARIO for name in NAMES}
+    broken("scenarios without a mutant", sorted({scenario.name for scenario in scenarios()} - guarded))
