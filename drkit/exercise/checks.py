@@ -316,7 +316,8 @@ def check_decided(facts: ScenarioHistory) -> Iterator[str]:
             is_decided = report is None or (report.get("decision") or {}).get("by")
             yield "" if is_decided else f"{run} does not name who decided"
         if f.is_planned:
-            yield "" if f.loss.get("records") == 0 else f"{name} was planned, and states a loss"
+            is_lossless = f.loss.get("records") == 0 and f.loss.get("exact")
+            yield "" if is_lossless else f"{name} was planned, and does not state that nothing is lost"
         else:
             yield "" if f.loss.get("statement") else f"{name} states no loss"
         for e in (e for i, e in facts.at(CommandEnded) if f.opened < i < f.until and e.divergent):

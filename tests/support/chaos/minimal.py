@@ -79,8 +79,14 @@ def failover(
     **report: Any,
 ) -> RunReported:
     """The report of a failover that is done."""
-    partition = {"topic": TP.topic, "partition": TP.partition, "lost_from": lost_from, "records": 0}
-    loss = {"statement": "a statement", "records": 0, "partitions": [partition]}
+    partition = {
+        "topic": TP.topic,
+        "partition": TP.partition,
+        "lost_from": lost_from,
+        "records": 0,
+        "held_back": 0,
+    }
+    loss = {"statement": "a statement", "records": 0, "exact": planned, "partitions": [partition]}
     request = {"planned": planned, "accept_data_loss": "" if planned else "a reason"}
     whole = {
         "run": run,
