@@ -151,11 +151,11 @@ class SoloReplicator:
     def _copy(self, topics: TopicSyncResult) -> str:
         try:
             assignment = replace(self._assign(topics), held_until=self._lease.until)
-        except DrkitError as error:  # the target does not answer, or drkit lacks a right for now
+            report = copy_task(assignment, self._source.settings, self._target.settings, self._flow)
+        except DrkitError as error:  # a cluster does not answer, or drkit lacks a right for now
             observe.error(error, flow=self._flow.name)
             time.sleep(_PAUSE_SECONDS)
             return _AGAIN
-        report = copy_task(assignment, self._source.settings, self._target.settings, self._flow)
         self.on_report(report)
         return report.ended
 
