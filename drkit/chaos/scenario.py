@@ -55,6 +55,8 @@ def load_scenario(name: str) -> Scenario:
         if name not in (names := [each.stem for each in FOLDER.glob("*.yaml")]):
             nearest = did_you_mean(name, names)
             raise Usage("scenario_unknown", where="drkit chaos run", name=name, suggestion=nearest)
+    if path.exists() and not path.is_file():  # a pipe would be waited for
+        raise Usage("scenario_unreadable", where=str(path), evidence="not a regular file")
     try:
         yaml, library = import_module("yaml"), import_module("chaoslib.experiment")
         problem = import_module("chaoslib.exceptions").ChaosException

@@ -74,7 +74,6 @@ class ScenarioStage(ClientStage):
         super().__post_init__()
         self.topics, self.groups = TOPICS, {LIVE_GROUP: ORDERS, **IDLE_GROUPS}
         self.live_group = LIVE_GROUP
-        self.export_folder = self.folder / "export"
         spec = ClusterSpec(
             STANDBY, self.brokers, sasl=self.authorizer, mechanisms=("PLAIN",), authorizer=self.authorizer
         )

@@ -20,6 +20,7 @@ from drkit.exercise.events import (
     CommandEnded,
     Consumed,
     Event,
+    Exported,
     FaultBegan,
     FaultEnded,
     JournalEntered,
@@ -108,6 +109,8 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
                 problem = f"{place_of(e)} is missing: {e.value}"
             elif is_named and is_left and not is_missing:
                 problem = f"{place_of(e)} is not lost: {e.value}"
+            elif f is not None and is_left and is_missing and not _is_kept(facts, f, e):
+                problem = f"{place_of(e)} is gone there, too: {e.value}"
             yield problem
     if f is not None and is_left and f.is_fenced and f.loss.get("exact"):
         for p in f.loss.get("partitions") or ():
@@ -116,6 +119,17 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
             lost = sum(offset >= first for offset, _ in facts.logs[f.source].get(tp, ()))
             if (f.source, tp) in facts.log_ends and not stated <= lost <= stated + held_back:
                 yield f"{tp}: {lost} records are lost, {stated} are stated, and {held_back} held back"
+
+
+def is_older(facts: ScenarioHistory, f: Failover) -> bool:
+    """Return whether the source of a failover got an older disk, which lacks records."""
+    return any(e.fault == _OLDER_DISK + f.source for e in facts.of(FaultBegan))
+
+
+def _is_kept(facts: ScenarioHistory, f: Failover, e: Acked) -> bool:
+    """Return whether the source still has a record of its own, as far as its log was read."""
+    is_read = e.cluster == f.source and (f.source, e.tp) in facts.log_ends and not is_older(facts, f)
+    return not is_read or (e.tp, e.value) in facts.offsets[f.source]
 
 
 def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:
@@ -299,8 +313,7 @@ def _unnamed(facts: ScenarioHistory, f: Failover, answer: CommandEnded) -> Itera
         is_beyond = log is not None and end > log.end
         yield f"divergence names {tp} up to {end}, it ends at {log.end}" if log and is_beyond else ""
     # An older disk, or Kafka itself, may have nothing left of them.
-    is_older = any(e.fault == _OLDER_DISK + f.source for e in facts.of(FaultBegan))
-    for record in () if is_older else sorted(f.tail - _taken_back(facts)):
+    for record in () if is_older(facts, f) else sorted(f.tail - _taken_back(facts)):
         e = facts.acked[record][1]
         is_left = e.cluster == f.source and record not in facts.offsets[f.target]
         if is_left and e.seconds < (answer.began or 0) and not answer.names(e):
@@ -320,6 +333,11 @@ def check_decided(facts: ScenarioHistory) -> Iterator[str]:
             yield "" if is_lossless else f"{name} was planned, and does not state that nothing is lost"
         else:
             yield "" if f.loss.get("statement") else f"{name} states no loss"
+            is_guess = f.loss.get("exact") and not f.is_fenced
+            yield f"{name} calls its loss exact, and its source is not fenced" if is_guess else ""
+        counted = [p.get("records") for p in f.loss.get("partitions") or ()]
+        is_sum = None in counted or sum(counted) == f.loss.get("records")
+        yield "" if is_sum else f"{name} states {f.loss.get('records')} records, its partitions {counted}"
         for e in (e for i, e in facts.at(CommandEnded) if f.opened < i < f.until and e.divergent):
             yield from _unnamed(facts, f, e)
         for group in f.groups.get("asked", ()):
@@ -389,10 +407,18 @@ def check_sides(facts: ScenarioHistory) -> Iterator[str]:
 
 @check(GIVEN_UP)
 def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
-    """Check that of each tail that returned only those records are missing that were given up (I14)."""
+    """Check that of each tail that returned only those records are missing that were given up (I14).
+
+    Each was exported before, with its key, headers and timestamp.
+    """
+    exported = {(e.tp, e.value, e.envelope) for e in facts.of(Exported)}
     for number, f in enumerate(facts.failovers, 1):
         if f.returned is None:
             continue
+        for record in () if is_older(facts, f) else sorted(f.tail - _taken_back(facts)):
+            e = facts.acked[record][1]
+            is_saved = e.cluster != f.source or (*record, e.envelope) in exported
+            yield "" if is_saved else f"{place_of(e)}: {e.value} is not in the export"
         given_up = (f.returned.get("request") or {}).get("give_up_history") or ()
         lost_again = {record for later in facts.failovers[number:] for record in later.stated}
         for tp, value in sorted(f.tail - lost_again):

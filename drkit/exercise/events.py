@@ -191,6 +191,10 @@ class Read(_AtOffset, kind="read"):
     """A committed record of the final log of a cluster."""
 
 
+class Exported(_AtOffset, kind="exported"):
+    """A record in the export of a return."""
+
+
 class LogEnd(_AtPartition, kind="log_end"):
     """The final log of a partition was read from `start` to `end`."""
 

@@ -9,13 +9,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Final
 
+from pyarrow import parquet
+
 from drkit.config import FlowSettings
-from drkit.errors import DrkitError
+from drkit.errors import DrkitError, error_text
 from drkit.exercise.clients import REFUSALS, envelope_of
 from drkit.exercise.events import (
     OTHER,
     PRIMARY,
     STANDBY,
+    Exported,
     FinalPosition,
     LogEnd,
     LookFailed,
@@ -145,6 +148,21 @@ def _read_logs(stage: ClientStage, _active: str) -> None:
                 stage.recorder.record(LogEnd(name, *tp, start, end))
 
 
+def _read_export(stage: ClientStage, active: str) -> None:
+    """Read what returns have exported, without drkit's own reader."""
+    for file in sorted(stage.export_folder.rglob("*.parquet")):
+        try:
+            rows = parquet.read_table(file).to_pylist()
+        except (OSError, ValueError) as error:
+            stage.recorder.record(LookFailed(f"export {file.name}", error_text(error)))
+            continue
+        for row in rows:
+            headers = [(header["name"].decode(), header["value"]) for header in row["headers"]]
+            envelope = envelope_of(row["key"], headers, row["timestamp"])
+            tp, value = TopicPartition(file.parts[-3], row["partition"]), (row["value"] or b"").decode()
+            stage.recorder.record(Exported(OTHER[active], *tp, row["offset"], value, envelope=envelope))
+
+
 def _read_positions(stage: ClientStage, _active: str) -> None:
     for group, topic in stage.groups.items():
         missing = {TopicPartition(topic, p) for p in range(PARTITIONS)}
@@ -161,5 +179,6 @@ _LOOKS: Final = {
     "the copy at the end": _copy_to_the_end,  # a probe that a standby accepts would end it
     "probes": _probe,
     "logs": _read_logs,
+    "exports": _read_export,
     "positions": _read_positions,
 }

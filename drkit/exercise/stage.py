@@ -83,6 +83,7 @@ class ClientStage(ABC):
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.history_file = self.folder / HISTORY
         self.endpoint_file = self.folder / "endpoint.json"
+        self.export_folder = self.folder / "export"
         self.recorder = Recorder(self.history_file, "stage")
         self._events: list[Event] = []
         self._position = 0

@@ -20,6 +20,7 @@ from drkit.exercise.events import (
     CommandEnded,
     Consumed,
     Event,
+    Exported,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -95,9 +96,13 @@ def coverage(history: ScenarioHistory) -> set[tuple[str, str, str]]:
 
 
 def judge(history: ScenarioHistory, wanted: Sequence[RequiredFault]) -> ScenarioVerdict:
-    """Return the verdict over a history, in which some faults had to be in force."""
+    """Return the verdict over a history, in which some faults had to be in force.
+
+    Without its end a history lacks the reports that explain what clients saw.
+    """
     checked = [check(history) for check in checks.CHECKS.values()]
-    if offences := [f"{c.name}: {offence}" for c in checked for offence in c.offences]:
+    offences = [f"{c.name}: {offence}" for c in checked for offence in c.offences]
+    if offences and history.last(ScenarioEnded) is not None:
         return ScenarioVerdict(FAIL, offences, checked)
     examined = {c.name for c in checked if c.examined}
     reasons = [f"nothing was examined: {name}" for name in _needs(history) if name not in examined]
@@ -144,10 +149,14 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
 
 
 def _silent(facts: ScenarioHistory) -> Iterator[str]:
-    """Return the writers that did nothing lately when they were stopped, and the readers that never did."""
+    """Return the writers that did nothing lately when they were stopped, and the readers that never did.
+
+    A writer that follows the endpoint file has to succeed; those of the old primary may be refused.
+    """
     newest: dict[str, float] = {}
+    following = {e.name for e in facts.of(ClientStopped) if e.kind == "following writer"}
     for e in facts.events:
-        if isinstance(e, Acked | NotAcked | Consumed):
+        if isinstance(e, Acked | Consumed) or (isinstance(e, NotAcked) and e.by not in following):
             newest[e.by] = e.seconds
         elif isinstance(e, ClientStopped):
             is_late = e.seconds - newest.get(e.name, -math.inf) > _IDLE_SECONDS
@@ -229,6 +238,9 @@ def _defects_of(f: Failover, facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.OLDER_WRITER, "a record of the old primary added", old, shown
     yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
     if f.returned is not None:
+        saved = [(i, e) for i, e in facts.at(Exported) if (e.tp, e.value) in f.tail]
+        saved = saved if not checks.is_older(facts, f) else []
+        yield checks.GIVEN_UP, "an exported record dropped", saved, lambda _: []
         given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]
         yield checks.GIVEN_UP, "a record that was given up shown", given_up, shown
 

@@ -14,6 +14,7 @@ from drkit.exercise.events import (
     CommandEnded,
     Consumed,
     Event,
+    Exported,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -267,8 +268,11 @@ class PairModel:
             self.events.append(Probed(self.active, topic, is_accepted=True))
             if self.reports:
                 self.events.append(Probed(self.passive, topic, is_accepted=False, error="fenced"))
-        self.events.append(ScenarioEnded(self.active, []))
-        return ScenarioHistory(self.events)
+        facts = ScenarioHistory([*self.events, ScenarioEnded(self.active, [])])
+        returned = {record for f in facts.failovers if f.returned is not None for record in f.tail}
+        tails = [facts.acked[record][1] for record in sorted(returned)]
+        exports = [Exported(e.cluster, *e.tp, e.offset, e.value, envelope=e.envelope) for e in tails]
+        return ScenarioHistory([*self.events, *exports, ScenarioEnded(self.active, [])])
 
 
 RUNS: Final = ("", "f", "fr", "frf", "frfr")

@@ -38,6 +38,7 @@ OPENED_AGAIN = entry("OPEN", "result", run="2")
 HOME = failover(planned=True, source=STANDBY, run="2")
 ONE = {"topic": "orders", "partition": 0, "lost_from": 1, "records": 1, "held_back": 0}
 LOST_NONE, LOST_ONE, LOST_TWO = (log(*"abc"[:n], cluster=PRIMARY) for n in (1, 2, 3))
+AT_1 = failover(lost_from=1)
 EXACT = failover(loss={"exact": True, "statement": "1 record", "partitions": [ONE]})
 REPLAY, DISCARD = (returned(dispositions={"*": word}) for word in ("replay", "discard"))
 
@@ -57,6 +58,7 @@ MOVED = [OPENED, *log("b"), failover(lost_from=2), ON_STANDBY]
 
 BROKEN: Cases = {
     "acknowledged or stated as lost": {
+        "lost, and gone from its cluster": [*ABC, OPENED, *LOST_ONE, *log("a"), AT_1, ON_STANDBY],
         "stated as lost, and there": [*ABC, OPENED, *log("a", "b"), failover(lost_from=1), ON_STANDBY],
         "named as divergent, and there": [
             *ABC,

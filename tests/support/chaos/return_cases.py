@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.exercise.events import PRIMARY, STANDBY, Event, FaultBegan, LookFailed, Probed
+from drkit.exercise.events import PRIMARY, STANDBY, Event, Exported, FaultBegan, LookFailed, Probed
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,
     OPENED,
+    TP,
     Cases,
     acked,
     entry,
@@ -18,6 +19,8 @@ from tests.support.chaos.minimal import (
 )
 
 ABC = acked("a", "b", "c")
+SAVED = [Exported(PRIMARY, *TP, n, value) for n, value in enumerate("bc", 1)]
+FROM_1 = failover(lost_from=1)
 LATE = acked("late", first=3)
 KILL = FaultBegan("kill primary", "no process is left")
 BACK = entry("LOCK", "intent", table="return", run="return")
@@ -56,6 +59,16 @@ BROKEN: Cases = {
         ],
     },
     "only what was given up is missing": {
+        "not exported": [
+            *ABC,
+            OPENED,
+            BACK,
+            *SAVED[1:],
+            *log("a"),
+            failover(lost_from=1),
+            DISCARD,
+            ON_STANDBY,
+        ],
         "not replayed": [*ABC, OPENED, BACK, *log("a"), failover(lost_from=1), REPLAY, ON_STANDBY],
         "discarded, and there": [
             *ABC,
@@ -97,12 +110,22 @@ HOLDS: Cases = {
         ],
     },
     "only what was given up is missing": {
-        "discarded": [*ABC, OPENED, BACK, *log("a"), failover(lost_from=1), DISCARD, ON_STANDBY],
-        "replayed": [*ABC, OPENED, BACK, *log("a", "b", "c"), failover(lost_from=1), REPLAY, ON_STANDBY],
+        "discarded": [*ABC, OPENED, BACK, *SAVED, *log("a"), failover(lost_from=1), DISCARD, ON_STANDBY],
+        "replayed": [
+            *ABC,
+            OPENED,
+            BACK,
+            *SAVED,
+            *log("a", "b", "c"),
+            failover(lost_from=1),
+            REPLAY,
+            ON_STANDBY,
+        ],
         "by its own name": [
             *ABC,
             OPENED,
             BACK,
+            *SAVED,
             *log("a"),
             failover(lost_from=1),
             returned(dispositions={"*": "replay", "orders": "quarantine"}),
@@ -112,6 +135,7 @@ HOLDS: Cases = {
             *ABC,
             OPENED,
             BACK,
+            *SAVED,
             *log("a", "c"),
             failover(lost_from=1),
             returned(dispositions={"*": "replay"}, give_up_history=["orders"]),

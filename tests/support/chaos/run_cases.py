@@ -82,6 +82,16 @@ BROKEN: Cases = {
         "no divergence names a lost record": [*DIVERGED, answer(2), END_OF_PRIMARY, failover(lost_from=1)],
         "divergence goes beyond the log": [*DIVERGED, answer(1, 9), END_OF_PRIMARY, failover(lost_from=1)],
         "no loss": [OPENED, failover(loss=None)],
+        "an exact loss of a primary that is not fenced": [
+            OPENED,
+            failover(proven=False, loss={"exact": True, "statement": "0 records"}),
+        ],
+        "a sum of other parts": [
+            OPENED,
+            failover(
+                loss={"statement": "2 records", "records": 2, "partitions": [{**UNCOPIED, "records": 1}]}
+            ),
+        ],
         "no statement": [OPENED, failover(loss={"statement": ""})],
         "nobody decided": [OPENED, failover(decision=None)],
         "a switchover with a loss": [

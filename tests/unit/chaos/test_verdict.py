@@ -234,16 +234,27 @@ def test_a_fault_that_was_not_in_force_is_inconclusive():
     assert (verdict.word, verdict.reasons) == ("inconclusive", ["was not in force: kill primary at FENCE"])
 
 
+REFUSED = NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till", seconds=92)
+
+
 @pytest.mark.parametrize(
-    "last",
-    [
-        Acked(PRIMARY, *TP, 8, "w", by="till", seconds=92),
-        NotAcked(PRIMARY, "orders", "w", "_TIMED_OUT", is_refused=False, by="till", seconds=92),
-    ],
+    ("kind", "last"),
+    [("following writer", Acked(PRIMARY, *TP, 8, "w", by="till", seconds=92)), ("writer", REFUSED)],
     ids=["acknowledged", "refused"],
 )
-def test_a_writer_that_tried_lately_is_at_work(last: Event):
-    assert SILENT not in judge(ScenarioHistory([*RUN, STOPPED[0], last, STOPPED[1]]), []).reasons
+def test_a_writer_that_tried_lately_is_at_work(kind: str, last: Event):
+    stopped = ClientStopped("till", kind, seconds=100)
+    assert SILENT not in judge(ScenarioHistory([*RUN, STOPPED[0], last, stopped]), []).reasons
+
+
+def test_a_writer_that_follows_has_to_succeed():
+    assert SILENT in judge(ScenarioHistory([*RUN, REFUSED, STOPPED[1]]), []).reasons
+
+
+def test_without_an_end_nothing_is_accused():
+    events = [e for e in RUN if not isinstance(e, RunReported | ScenarioEnded)]
+    events += [*acked("lost", first=7), LogEnd(PRIMARY, *TP, 0, 8)]
+    assert judge(ScenarioHistory(events), []).word == "inconclusive"
 
 
 @pytest.mark.parametrize("kind", ["member", "hanging transaction", "observer"])
