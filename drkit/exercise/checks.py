@@ -20,7 +20,7 @@ from drkit.exercise.events import (
     CommandEnded,
     Consumed,
     Event,
-    Exported,
+    ExportRead,
     FaultBegan,
     FaultEnded,
     JournalEntered,
@@ -411,7 +411,7 @@ def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
 
     Each was exported before, with its key, headers and timestamp.
     """
-    exported = {(e.tp, e.value, e.envelope) for e in facts.of(Exported)}
+    exported = {(e.tp, e.value, e.envelope) for e in facts.of(ExportRead)}
     for number, f in enumerate(facts.failovers, 1):
         if f.returned is None:
             continue

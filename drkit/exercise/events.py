@@ -191,7 +191,7 @@ class Read(_AtOffset, kind="read"):
     """A committed record of the final log of a cluster."""
 
 
-class Exported(_AtOffset, kind="exported"):
+class ExportRead(_AtOffset, kind="exported"):
     """A record in the export of a return."""
 
 

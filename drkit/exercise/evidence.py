@@ -18,7 +18,7 @@ from drkit.exercise.events import (
     OTHER,
     PRIMARY,
     STANDBY,
-    Exported,
+    ExportRead,
     FinalPosition,
     LogEnd,
     LookFailed,
@@ -160,7 +160,7 @@ def _read_export(stage: ClientStage, active: str) -> None:
             headers = [(header["name"].decode(), header["value"]) for header in row["headers"]]
             envelope = envelope_of(row["key"], headers, row["timestamp"])
             tp, value = TopicPartition(file.parts[-3], row["partition"]), (row["value"] or b"").decode()
-            stage.recorder.record(Exported(OTHER[active], *tp, row["offset"], value, envelope=envelope))
+            stage.recorder.record(ExportRead(OTHER[active], *tp, row["offset"], value, envelope=envelope))
 
 
 def _read_positions(stage: ClientStage, _active: str) -> None:

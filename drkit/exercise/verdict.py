@@ -20,7 +20,7 @@ from drkit.exercise.events import (
     CommandEnded,
     Consumed,
     Event,
-    Exported,
+    ExportRead,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -238,7 +238,7 @@ def _defects_of(f: Failover, facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.OLDER_WRITER, "a record of the old primary added", old, shown
     yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
     if f.returned is not None:
-        saved = [(i, e) for i, e in facts.at(Exported) if (e.tp, e.value) in f.tail]
+        saved = [(i, e) for i, e in facts.at(ExportRead) if (e.tp, e.value) in f.tail]
         saved = saved if not checks.is_older(facts, f) else []
         yield checks.GIVEN_UP, "an exported record dropped", saved, lambda _: []
         given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]

@@ -166,7 +166,7 @@ def test_a_replicator_that_ended_by_itself_is_recorded(stage: ScenarioStage, *, 
 
 
 @pytest.mark.parametrize("code", [None, 1, 0])
-def test_a_replicator_that_failed_is_noticed_at_the_end(code: int | None):
+def test_a_replicator_that_failed_is_noticed_at_the_end(code: int | None, tmp_path: Path):
     def silent(_: str) -> None:
         raise made(Failed, "no answer")
 
@@ -175,7 +175,8 @@ def test_a_replicator_that_failed_is_noticed_at_the_end(code: int | None):
     stage = SimpleNamespace(
         recorder=SimpleNamespace(record=seen.append), flows={}, clients={}, live_group="shop", groups={},
         replicators={PRIMARY: child}, stop_clients=lambda *_: None, cluster=silent, is_source_lost=True,
-        history=lambda: SimpleNamespace(of=lambda _kind: (), is_copied=False), topics=(),
+        history=lambda: SimpleNamespace(of=lambda _kind: (), is_copied=False),
+        topics=(), export_folder=tmp_path,
     )  # fmt: skip
     stage.note_ended = partial(ClientStage.note_ended, cast("ClientStage", stage))
     collect(cast("ClientStage", stage))

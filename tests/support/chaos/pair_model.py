@@ -14,7 +14,7 @@ from drkit.exercise.events import (
     CommandEnded,
     Consumed,
     Event,
-    Exported,
+    ExportRead,
     FaultBegan,
     FaultEnded,
     FinalPosition,
@@ -271,7 +271,7 @@ class PairModel:
         facts = ScenarioHistory([*self.events, ScenarioEnded(self.active, [])])
         returned = {record for f in facts.failovers if f.returned is not None for record in f.tail}
         tails = [facts.acked[record][1] for record in sorted(returned)]
-        exports = [Exported(e.cluster, *e.tp, e.offset, e.value, envelope=e.envelope) for e in tails]
+        exports = [ExportRead(e.cluster, *e.tp, e.offset, e.value, envelope=e.envelope) for e in tails]
         return ScenarioHistory([*self.events, *exports, ScenarioEnded(self.active, [])])
 
 

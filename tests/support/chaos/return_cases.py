@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drkit.exercise.events import PRIMARY, STANDBY, Event, Exported, FaultBegan, LookFailed, Probed
+from drkit.exercise.events import PRIMARY, STANDBY, Event, ExportRead, FaultBegan, LookFailed, Probed
 from tests.support.chaos.minimal import (
     ON_PRIMARY,
     ON_STANDBY,
@@ -19,7 +19,7 @@ from tests.support.chaos.minimal import (
 )
 
 ABC = acked("a", "b", "c")
-SAVED = [Exported(PRIMARY, *TP, n, value) for n, value in enumerate("bc", 1)]
+SAVED = [ExportRead(PRIMARY, *TP, n, value) for n, value in enumerate("bc", 1)]
 FROM_1 = failover(lost_from=1)
 LATE = acked("late", first=3)
 KILL = FaultBegan("kill primary", "no process is left")
