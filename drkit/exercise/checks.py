@@ -19,7 +19,6 @@ from drkit.exercise.events import (
     ClientStopped,
     CommandEnded,
     Consumed,
-    Event,
     ExportRead,
     FaultBegan,
     FaultEnded,
@@ -263,11 +262,6 @@ def check_readers(facts: ScenarioHistory) -> Iterator[str]:
             values.setdefault(place, e.value)
 
 
-def _is_sent_after(e: Acked, event: Event) -> bool:
-    """Return whether a record was sent after an event; without its time, as it was acknowledged after it."""
-    return e.sent is None or e.sent > event.seconds
-
-
 @check(ONE_SIDE)
 def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
     """Check that the side that was left takes no write after OPEN, or one that is named (I9, I20)."""
@@ -279,9 +273,9 @@ def check_one_side(facts: ScenarioHistory) -> Iterator[str]:
             is_known = f.is_fenced or facts.is_divergent(e)  # or it was copied, and its line is late
             is_known = is_known or (record in facts.offsets[f.target] and record not in facts.replayed)
             problem = "" if is_known else "no divergence names it"
-            if index > first_paid and _is_sent_after(e, facts.events[first_paid]):
+            if index > first_paid and e.is_sent_after(facts.events[first_paid]):
                 problem = "its fence was paid before"
-            if f.is_fenced and _is_sent_after(e, facts.events[f.opened]):
+            if f.is_fenced and e.is_sent_after(facts.events[f.opened]):
                 problem = "its fence was proven"
             yield f"{place_of(e)}: {e.value} was acknowledged after OPEN, {problem}" if problem else ""
     # After a return the other side is a standby without a fence.

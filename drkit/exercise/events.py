@@ -66,6 +66,10 @@ class Acked(_AtOffset, kind="acked"):
     """Empty, committed or aborted."""
     sent: float | None = None
 
+    def is_sent_after(self, event: Event) -> bool:
+        """Return whether it was sent after an event; without its time, as it was acknowledged after it."""
+        return self.sent is None or self.sent > event.seconds
+
 
 class NotAcked(Event, kind="not_acked"):
     """A record was refused, or its fate is unknown: a timeout or a lost connection is never a refusal."""

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import islice
+from typing import Final
 
-from drkit.exercise.events import OTHER, Consumed, FinalPosition, LookFailed, OffsetCommitted
+from drkit.exercise.events import (
+    OTHER,
+    Consumed,
+    FaultBegan,
+    FinalPosition,
+    JournalEntered,
+    LookFailed,
+    OffsetCommitted,
+)
 from drkit.exercise.history import Failover, Record, ScenarioHistory, place_of
 from drkit.model import TopicPartition
+
+_CHECKPOINTS_SECONDS: Final = 10.0
+"""Two checkpoints of a replicator, by default."""
 
 
 def check_positions(facts: ScenarioHistory) -> Iterator[str]:
@@ -123,6 +135,17 @@ def out_of_step(facts: ScenarioHistory) -> Iterator[tuple[bool, str]]:
             if own is not None and is_read != (own < active.offset) and (is_read or group not in at_work):
                 yield is_read, f"group {group} {'skips' if is_read else 'repeats'} {value} on {standby}, {tp}"
                 break
+
+
+def stale(facts: ScenarioHistory) -> Iterator[str]:
+    """Return groups whose stated position was old already when the first fault, or the first run, began."""
+    began = min((e.seconds for e in facts.events if isinstance(e, FaultBegan | JournalEntered)), default=0.0)
+    for f in facts.failovers[:1]:
+        for e in facts.of(OffsetCommitted) if not f.is_planned else ():
+            stated = f.stated_position(e.group, e.tp)
+            is_old = e.cluster == f.source and e.seconds < began - _CHECKPOINTS_SECONDS
+            if is_old and stated is not None and stated < e.offset:
+                yield f"group {e.group} had committed {e.offset} in {e.tp} long before, {stated} is stated"
 
 
 def _moved_back(facts: ScenarioHistory, e: FinalPosition) -> str:

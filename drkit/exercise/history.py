@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-import math
 from typing import Any, Final, NamedTuple, TypeVar
 
 from drkit.exercise.events import (
@@ -229,8 +228,7 @@ class ScenarioHistory:
     def _is_after_open(self, f: Failover, record: Record) -> bool:
         """Return whether a record was sent after OPEN; the line of its client may be late."""
         index, e = self.acked[record]
-        opened = self.events[f.opened].seconds if f.opened < len(self.events) else math.inf
-        return index > f.opened and (e.sent is None or e.sent > opened)
+        return index > f.opened and e.is_sent_after(self.events[f.opened])
 
     def _stated(self, f: Failover) -> frozenset[Record]:
         partitions = () if f.is_planned else f.loss.get("partitions") or ()

@@ -32,7 +32,7 @@ from drkit.exercise.events import (
     RunReported,
     ScenarioEnded,
 )
-from drkit.exercise.group_checks import out_of_step
+from drkit.exercise.group_checks import out_of_step, stale
 from drkit.exercise.history import Failover, ScenarioHistory
 from drkit.journal.machine import StepName
 
@@ -134,6 +134,7 @@ def _unknown(facts: ScenarioHistory) -> Iterator[str]:
     unreported = {e.run for e in facts.of(JournalEntered)} - {e.run for e in facts.of(RunReported)}
     yield from (f"no report of run {run}" for run in sorted(unreported))
     yield from (problem for _, problem in out_of_step(facts))
+    yield from stale(facts)
     yield from (f"client {name} did nothing before it was stopped" for name in _silent(facts))
     partitions = {tp for _, tp in facts.log_ends} | {tp for tp, _ in facts.acked}
     unread = {(cluster, tp) for cluster in OTHER for tp in partitions} - facts.log_ends.keys()

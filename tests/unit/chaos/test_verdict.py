@@ -215,6 +215,13 @@ INCONCLUSIVE: dict[str, tuple[list[Event], str]] = {
         [*RETURNED, position("billing", 1), ON_STANDBY],
         "group billing repeats a on primary, orders-0",
     ),
+    "a stated position is old": (
+        [
+            OffsetCommitted(PRIMARY, "payments", 0, "audit", 8, seconds=1),
+            *(replace(e, seconds=20) if isinstance(e, FaultBegan | JournalEntered) else e for e in RUN),
+        ],
+        "group audit had committed 8 in payments-0 long before, 7 is stated",
+    ),
     "no entries": (without(JournalEntered), "failover run is done, and no entry has the end of OPEN"),
 }
 
