@@ -405,7 +405,7 @@ def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
 
     Each was exported before, with its key, headers and timestamp.
     """
-    exported = {(e.tp, e.value, e.envelope) for e in facts.of(ExportRead)}
+    exported = {(e.tp, e.value, known) for e in facts.of(ExportRead) for known in (e.envelope, "")}
     for number, f in enumerate(facts.failovers, 1):
         if f.returned is None:
             continue
