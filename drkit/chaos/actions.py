@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import wraps
 import shlex
 import sys
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final
 
 from pydantic import ConfigDict, Field, PositiveInt, ValidationError, validate_call
 
@@ -26,18 +26,17 @@ from drkit.exercise.events import (
     PRIMARY,
     STANDBY,
     CopyEnded,
-    Event,
     FaultBegan,
     FaultEnded,
     JournalEntered,
     NotAcked,
     Observed,
 )
+from drkit.exercise.history import E
 from drkit.exercise.processes import Child
 from drkit.journal.entries import EntryKind
 from drkit.journal.machine import StepName
 
-_E = TypeVar("_E", bound=Event)
 EXPORT: Final = "EXPORT_FOLDER"
 """In the words of a command: the folder of this run for exports."""
 _HERE, _ELSEWHERE = "here", "elsewhere"
@@ -208,7 +207,7 @@ def wait(until: Until, records: PositiveInt = 20, by: Writer = "writer", seconds
     stage, (what, _, rest) = current_stage(), until.partition(" ")
     began = len(stage.history().events)
 
-    def recent(kind: type[_E]) -> list[_E]:
+    def recent(kind: type[E]) -> list[E]:
         return [e for e in stage.history().events[began:] if isinstance(e, kind)]
 
     conditions: dict[str, Callable[[], bool]] = {

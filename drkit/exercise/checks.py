@@ -5,12 +5,13 @@ A check that examined nothing proves nothing. A record is missing only from a lo
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import wraps
 import math
 from typing import Final, NamedTuple
 
+from drkit.counted import total
 from drkit.detect.verdict import VerdictKind
 from drkit.errors import Refused
 from drkit.exercise.events import (
@@ -32,10 +33,10 @@ from drkit.exercise.events import (
     ScenarioEnded,
 )
 from drkit.exercise.group_checks import check_positions
-from drkit.exercise.history import Failover, Record, ScenarioHistory, choice, place_of
+from drkit.exercise.history import OLDER_DISK, Failover, ScenarioHistory, choice, place_of
 from drkit.journal.entries import JournalEntry, read_history
 from drkit.journal.lost import violations
-from drkit.journal.machine import RETURN, RunState
+from drkit.journal.machine import RunState
 from drkit.model import TopicPartition
 
 ACKNOWLEDGED: Final = "acknowledged or stated as lost"
@@ -52,8 +53,6 @@ OBSERVED: Final = "no living primary is called lost"
 LEFT_BEHIND: Final = "nothing left behind"
 SAME_SIDES: Final = "same on both sides"
 GIVEN_UP: Final = "only what was given up is missing"
-_OLDER_DISK: Final = "age "
-"""Prefix of the fault with which a cluster gets an older disk; its target follows."""
 _DOWN: Final = frozenset({"kill primary", "freeze primary", "fill primary"})
 """Faults under which an observer may call the primary lost."""
 
@@ -95,12 +94,12 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
 
     What is stated as lost, or named as divergent, is not there.
     """
-    present, taken_back = facts.offsets[facts.active], _taken_back(facts)
+    present = facts.offsets[facts.active]
     f = facts.failovers[-1] if facts.failovers else None
     is_left = f is not None and f.returned is None
     is_only = len(facts.failovers) == 1  # an answer does not name its failover
     for record, (index, e) in facts.acked.items():
-        if (facts.active, e.tp) in facts.log_ends and record not in taken_back:
+        if (facts.active, e.tp) in facts.log_ends and record not in facts.taken_back:
             is_missing, problem = record not in present, ""
             is_stated = f is not None and record in f.stated
             is_named = is_stated or (is_only and e.cluster != facts.active and facts.is_divergent(e))
@@ -120,56 +119,10 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
                 yield f"{tp}: {lost} records are lost, {stated} are stated, and {held_back} held back"
 
 
-def is_older(facts: ScenarioHistory, f: Failover) -> bool:
-    """Return whether the source of a failover got an older disk, which lacks records."""
-    return any(e.fault == _OLDER_DISK + f.source for e in facts.of(FaultBegan))
-
-
 def _is_kept(facts: ScenarioHistory, f: Failover, e: Acked) -> bool:
     """Return whether the source still has a record of its own, as far as its log was read."""
-    is_read = e.cluster == f.source and (f.source, e.tp) in facts.log_ends and not is_older(facts, f)
+    is_read = e.cluster == f.source and (f.source, e.tp) in facts.log_ends and f.source not in facts.aged
     return not is_read or (e.tp, e.value) in facts.offsets[f.source]
-
-
-def _taken_back(facts: ScenarioHistory) -> frozenset[Record]:
-    """Return records of committed transactions that Kafka itself took back: see docs/internal/upstream.md.
-
-    Their own cluster was killed before their producer's next transaction was decided. Its final log has
-    nothing of the transaction in the partition, and no reader got any of its records. A log that an older
-    disk or a return has changed proves nothing.
-    """
-    changed = {e.source for e in facts.of(RunReported) if e.table == RETURN.name}
-    changed |= {e.fault.removeprefix(_OLDER_DISK) for e in facts.of(FaultBegan)}
-    logs = [log for log in facts.log_ends.values() if log.cluster not in changed]
-    empty = {(log.cluster, log.tp, offset) for log in logs for offset in range(log.start, log.end)}
-    empty -= {(e.cluster, e.tp, e.offset) for e in facts.of(Read)}
-    seen = {(e.tp, e.value) for e in facts.events if isinstance(e, Read | Consumed)}
-    transactions: dict[tuple[str, TopicPartition, float | None], set[Record]] = defaultdict(set)
-    retained = set()
-    for record, (index, e) in facts.acked.items():
-        if e.transaction == "committed":
-            transactions[transaction := (e.by, e.tp, e.sent)].add(record)
-            is_gone = (e.cluster, e.tp, e.offset) in empty and record not in seen
-            retained |= set() if is_gone and _was_undone(facts, index, e) else {transaction}
-    return frozenset(record for each in transactions.keys() - retained for record in transactions[each])
-
-
-def _was_undone(facts: ScenarioHistory, index: int, e: Acked) -> bool:
-    """Return whether brokers of its cluster were killed before its producer's next transaction was decided.
-
-    They were started again since. A producer has one transaction at a time whose markers may be missing.
-    """
-    after = (i for i, other in facts.at(Acked) if i > index and other.by == e.by and other.sent != e.sent)
-    decided = next(after, len(facts.events))
-    began: dict[str, int] = {}
-    for i, other in enumerate(facts.events):
-        if isinstance(other, FaultBegan):
-            began[other.fault] = i
-        elif isinstance(other, FaultEnded) and i > index and began.get(other.fault, decided) < decided:
-            verb, cluster, *_ = *other.fault.split(" "), ""
-            if cluster == e.cluster and verb in {"kill", "fill", "save"}:
-                return True
-    return False
 
 
 def _is_excused(facts: ScenarioHistory, index: int, e: Acked) -> bool:
@@ -237,7 +190,7 @@ def check_aborted(facts: ScenarioHistory) -> Iterator[str]:
     for i, e in facts.at(Acked):
         if e.transaction == "aborted":
             is_shown = (e.cluster, e.tp, e.offset, e.value) in shown
-            is_restored = is_shown and _was_undone(facts, i, e)
+            is_restored = is_shown and facts.was_undone(i, e)
             sight = None if is_restored else seen.get((e.topic, e.value))
             yield f"{place_of(sight)}: {e.value} was aborted" if sight is not None else ""
 
@@ -251,7 +204,7 @@ def check_readers(facts: ScenarioHistory) -> Iterator[str]:
     values: dict[tuple[str, TopicPartition, int], str] = {}
     envelopes = {(e.tp, e.value): e.envelope for e in facts.of(Acked) if e.envelope}
     for e in facts.events:
-        if isinstance(e, FaultBegan) and e.fault.startswith(_OLDER_DISK):
+        if isinstance(e, FaultBegan) and e.fault.startswith(OLDER_DISK):
             values = {place: value for place, value in values.items() if place[0] not in e.fault.split()}
         elif isinstance(e, Read | Consumed):
             place = (e.cluster, e.tp, e.offset)
@@ -307,7 +260,7 @@ def _unnamed(facts: ScenarioHistory, f: Failover, answer: CommandEnded) -> Itera
         is_beyond = log is not None and end > log.end
         yield f"divergence names {tp} up to {end}, it ends at {log.end}" if log and is_beyond else ""
     # An older disk, or Kafka itself, may have nothing left of them.
-    for record in () if is_older(facts, f) else sorted(f.tail - _taken_back(facts)):
+    for record in () if f.source in facts.aged else sorted(f.tail - facts.taken_back):
         e = facts.acked[record][1]
         is_left = e.cluster == f.source and record not in facts.offsets[f.target]
         if is_left and e.seconds < (answer.began or 0) and not answer.names(e):
@@ -329,9 +282,9 @@ def check_decided(facts: ScenarioHistory) -> Iterator[str]:
             yield "" if f.loss.get("statement") else f"{name} states no loss"
             is_guess = f.loss.get("exact") and not f.is_fenced
             yield f"{name} calls its loss exact, and its source is not fenced" if is_guess else ""
-        counted = [p.get("records") for p in f.loss.get("partitions") or ()]
-        is_sum = None in counted or sum(counted) == f.loss.get("records")
-        yield "" if is_sum else f"{name} states {f.loss.get('records')} records, its partitions {counted}"
+        records = total(p.get("records") for p in f.loss.get("partitions") or ())
+        is_sum = records in {None, f.loss.get("records")}
+        yield "" if is_sum else f"{name} states {f.loss.get('records')} records, its partitions {records}"
         for e in (e for i, e in facts.at(CommandEnded) if f.opened < i < f.until and e.divergent):
             yield from _unnamed(facts, f, e)
         for group in f.groups.get("asked", ()):
@@ -409,7 +362,7 @@ def check_given_up(facts: ScenarioHistory) -> Iterator[str]:
     for number, f in enumerate(facts.failovers, 1):
         if f.returned is None:
             continue
-        for record in () if is_older(facts, f) else sorted(f.tail - _taken_back(facts)):
+        for record in () if f.source in facts.aged else sorted(f.tail - facts.taken_back):
             e = facts.acked[record][1]
             is_saved = e.cluster != f.source or (*record, e.envelope) in exported
             yield "" if is_saved else f"{place_of(e)}: {e.value} is not in the export"

@@ -7,6 +7,7 @@ monotonic clock of the machine, which all processes of a run share.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 import json
 import os
 from pathlib import Path
@@ -143,7 +144,7 @@ class CommandEnded(Event, kind="command"):
     began: float | None = None
     """When it was typed, on the clock of `seconds`."""
 
-    @property
+    @cached_property
     def divergent(self) -> list[tuple[TopicPartition, int, int]]:
         """Ranges of offsets on the old primary that it names, if it is ``drkit divergence``."""
         answer = self.answer if "divergence" in self.words else {}

@@ -74,9 +74,7 @@ def _displacements(facts: ScenarioHistory, f: Failover, committed: int, e: Final
     is_whole = is_last and (f.returned is None or (log is not None and log.start < max(committed, 1)))
     for offset, value in facts.logs[e.cluster].get(e.tp, ()):
         record = (e.tp, value)
-        own = facts.acked_at(f.source, record)
-        if own is None and is_whole:
-            own = facts.offsets[f.source].get(record)
+        own = facts.own_offset(f.source, record, is_whole=is_whole)
         if own is None or record in facts.replayed:
             continue
         if offset < e.offset and own >= committed:
@@ -167,8 +165,7 @@ def _skipped(facts: ScenarioHistory, e: FinalPosition) -> Iterator[str]:
     is_at_work = facts.last_work.get((e.group, facts.active), -1) > facts.opened
     for offset, value in facts.logs[e.cluster].get(e.tp, ()) if known and is_at_work else ():
         record = (e.tp, value)
-        own = facts.acked_at(cluster, record)  # a return may have emptied the log since
-        own = facts.offsets[cluster].get(record) if own is None else own
+        own = facts.own_offset(cluster, record)  # a return may have emptied the log since
         if offset < e.offset and (own is None or own >= first or record in facts.replayed):
             is_skipped = (e.group, record) not in facts.given
             yield f"group {e.group} skips {value}, {e.tp}@{offset} on {e.cluster}" if is_skipped else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,8 @@ from drkit.exercise.events import (
     CommandEnded,
     Consumed,
     Event,
+    FaultBegan,
+    FaultEnded,
     FinalPosition,
     JournalEntered,
     LogEnd,
@@ -30,6 +33,8 @@ E = TypeVar("E", bound=Event)
 Record = tuple[TopicPartition, str]
 """A record by its partition and its value, which no other record has."""
 _EVERY_TOPIC: Final = "*"
+OLDER_DISK: Final = "age "
+"""Prefix of the fault with which a cluster gets an older disk; its target follows."""
 
 
 def place_of(e: Acked | Read | Consumed) -> str:
@@ -152,10 +157,56 @@ class ScenarioHistory:
         """Acknowledged records, without those of aborted transactions, with the index of their event."""
         return {(e.tp, e.value): (i, e) for i, e in self.at(Acked) if e.transaction != "aborted"}
 
-    def acked_at(self, cluster: str, record: Record) -> int | None:
-        """Return the offset with which a cluster acknowledged a record, or None if it did not."""
+    def own_offset(self, cluster: str, record: Record, *, is_whole: bool = True) -> int | None:
+        """Return the offset with which a cluster acknowledged a record, or has it if its log is whole."""
         e = self.acked[record][1] if record in self.acked else None
-        return e.offset if e is not None and e.cluster == cluster else None
+        logged = self.offsets[cluster].get(record) if is_whole else None
+        return e.offset if e is not None and e.cluster == cluster else logged
+
+    @cached_property
+    def aged(self) -> frozenset[str]:
+        """The clusters that got an older disk, which lacks records."""
+        faults = (e.fault for e in self.of(FaultBegan) if e.fault.startswith(OLDER_DISK))
+        return frozenset(fault.removeprefix(OLDER_DISK) for fault in faults)
+
+    @cached_property
+    def taken_back(self) -> frozenset[Record]:
+        """Records of committed transactions that Kafka itself took back: see docs/internal/upstream.md.
+
+        Their own cluster was killed before their producer's next transaction was decided. Its final log has
+        nothing of the transaction in the partition, and no reader got any of its records. A log that an older
+        disk or a return has changed proves nothing.
+        """
+        changed = self.aged | {e.source for e in self.of(RunReported) if e.table == RETURN.name}
+        logs = [log for log in self.log_ends.values() if log.cluster not in changed]
+        empty = {(log.cluster, log.tp, offset) for log in logs for offset in range(log.start, log.end)}
+        empty -= {(e.cluster, e.tp, e.offset) for e in self.of(Read)}
+        seen = {(e.tp, e.value) for e in self.events if isinstance(e, Read | Consumed)}
+        transactions: dict[tuple[str, TopicPartition, float | None], set[Record]] = defaultdict(set)
+        retained = set()
+        for record, (index, e) in self.acked.items():
+            if e.transaction == "committed":
+                transactions[transaction := (e.by, e.tp, e.sent)].add(record)
+                is_gone = (e.cluster, e.tp, e.offset) in empty and record not in seen
+                retained |= set() if is_gone and self.was_undone(index, e) else {transaction}
+        return frozenset(record for each in transactions.keys() - retained for record in transactions[each])
+
+    def was_undone(self, index: int, e: Acked) -> bool:
+        """Return whether its cluster was killed before its producer's next transaction was decided.
+
+        It was started again since. A producer has one transaction at a time whose markers may be missing.
+        """
+        after = (i for i, other in self.at(Acked) if i > index and other.by == e.by and other.sent != e.sent)
+        decided = next(after, len(self.events))
+        began: dict[str, int] = {}
+        for i, other in enumerate(self.events):
+            if isinstance(other, FaultBegan):
+                began[other.fault] = i
+            elif isinstance(other, FaultEnded) and i > index and began.get(other.fault, decided) < decided:
+                verb, cluster, *_ = *other.fault.split(" "), ""
+                if cluster == e.cluster and verb in {"kill", "fill", "save"}:
+                    return True
+        return False
 
     @cached_property
     def logs(self) -> dict[str, dict[TopicPartition, list[tuple[int, str]]]]:
@@ -234,11 +285,10 @@ class ScenarioHistory:
         partitions = () if f.is_planned else f.loss.get("partitions") or ()
         lost_from = {TopicPartition(p["topic"], p["partition"]): p.get("lost_from") for p in partitions}
         stated = set()
-        for record, (_, e) in self.acked.items():
-            first, offset = lost_from.get(e.tp), e.offset if e.cluster == f.source else None
-            if offset is None and f.returned is None:  # a return may have emptied the log: other offsets
-                offset = self.offsets[f.source].get(record)
-            is_before = not self._is_after_open(f, record)
+        for record in self.acked:
+            # A return may have emptied the log: then its offsets are others.
+            offset = self.own_offset(f.source, record, is_whole=f.returned is None)
+            first, is_before = lost_from.get(record[0]), not self._is_after_open(f, record)
             if is_before and first is not None and offset is not None and offset >= first:
                 stated.add(record)
         return frozenset(stated)

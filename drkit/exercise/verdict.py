@@ -240,7 +240,7 @@ def _defects_of(f: Failover, facts: ScenarioHistory) -> Iterator[_Defect]:
     yield checks.ONE_SIDE, "a record acknowledged after OPEN", opened, lambda e: [e, late]
     if f.returned is not None:
         saved = [(i, e) for i, e in facts.at(ExportRead) if (e.tp, e.value) in f.tail]
-        saved = saved if not checks.is_older(facts, f) else []
+        saved = [] if f.source in facts.aged else saved
         yield checks.GIVEN_UP, "an exported record dropped", saved, lambda _: []
         given_up = [facts.acked[r] for r in sorted(f.tail) if f.disposition(r) == "discard"]
         yield checks.GIVEN_UP, "a record that was given up shown", given_up, shown

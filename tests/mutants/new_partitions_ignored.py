@@ -19,7 +19,7 @@ from drkit.kafka.raw import RawCluster
 from drkit.model import TopicPartition
 from drkit.offsets.translation import PartitionPosition
 
-BROKEN: Final = "SNAPSHOT and DRAIN ignore a partition of which nothing was copied"
+BROKEN: Final = "SNAPSHOT and DRAIN ignore a partition without copied records"
 SCENARIO: Final = "topic-grows"
 CAUGHT_BY: Final = COMMANDS
 

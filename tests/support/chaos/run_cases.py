@@ -93,7 +93,7 @@ BROKEN: Cases = {
             ),
         ],
         "no statement": [OPENED, failover(loss={"statement": ""})],
-        "nobody decided": [OPENED, failover(decision=None)],
+        "no decision": [OPENED, failover(decision=None)],
         "a switchover with a loss": [
             OPENED,
             failover(planned=True, loss={"statement": "1 record", "records": 1}),
