@@ -30,6 +30,7 @@ from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
 from drkit.exercise.verdict import PASS
 from drkit.flow_state.creation import ensure_compacted
 from drkit.flow_state.names import drill_transactional_id, drills_topic
+from drkit.flow_state.topic import Dropped
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
 from drkit.kafka.codes import error_name
@@ -59,25 +60,30 @@ class DrillTopic:
         self.name = drills_topic(source, target.alias)
         self._transactional_id = drill_transactional_id(source, target.alias)
         self._target = target
-        self._values: dict[bytes, bytes] = {}
-        self._log = SignedLog(target, self.name, self._take, on_restart=self._values.clear)
+        self._entries: dict[bytes, DrillEntry] = {}
+        self._log = SignedLog(target, self.name, self._take, on_restart=self._entries.clear)
+        self.dropped = Dropped(self._log.where)
+        """Records that are no entries: they were passed over."""
 
     @cached_property
     def _cluster(self) -> Cluster:
         return Cluster.connect(self._target)
 
     def _take(self, record: Record, problem: str) -> None:
-        if record.key is not None and not problem:
-            self._values[record.key] = record.value or b""
+        key, entry = record.key or b"", None if problem else _entry(record.value or b"")
+        if entry is not None and entry.key.encode() == key:
+            self._entries[key] = entry
+        else:  # drkit deletes no entries, so a tombstone is of another client
+            reason = f"offset {record.offset}: {problem or 'it is no entry of a drill'}"
+            self.dropped.add(key.decode(errors="backslashreplace"), reason)
 
     def load(self) -> list[DrillEntry]:
-        """Return the entries; other records are left out. Raises DrkitError: the topic cannot be read."""
+        """Return the entries; other records are passed over. Raises DrkitError: the topic cannot be read."""
         if not describe_topics(self._cluster, [self.name]):
             return []
         with closing(self._log):
             self._log.read()
-        entries = {key: _entry(value) for key, value in self._values.items()}
-        return [entry for key, entry in entries.items() if entry and entry.key.encode() == key]
+        return list(self._entries.values())
 
     def put(self, *entries: DrillEntry) -> None:
         """Write entries, durably; the topic is created when it is missing. Raises DrkitError."""

@@ -18,14 +18,16 @@ from drkit.flow_state.processes import this_process
 from tests.support.drill.production import plan_of
 from tests.support.errors import coded
 from tests.support.failover.world import World
+from tests.support.flow_state.keys import KEYS
 from tests.support.flows.produce import fill, producer
+from tests.support.kafka.attacks import stored, write_again
 
 
 def entry(world: World, **change: Any) -> DrillEntry:
     return DrillEntry.of(plan_of(world.settings), wall_ms(), None, this_process()).model_copy(update=change)
 
 
-def write(world: World, topic: str, key: str, value: bytes) -> None:
+def write(world: World, topic: str, key: str, value: bytes | None) -> None:
     writer = producer(world.target)
     writer.produce(topic, value, key.encode(), partition=0)
     assert writer.flush(30) == 0
@@ -48,14 +50,33 @@ def test_nothing_is_deleted_that_a_drill_did_not_make(world: World, tmp_path: Pa
     for change in changes:
         write(world, topic.name, change["id"], json.dumps(text | change).encode())
     write(world, topic.name, "20261101t000000-abcde2", good.model_dump_json().encode())
-    write(world, topic.name, "garbage", b"not json at all")
+    for key, value in (("garbage", b"not json at all"), (good.id, b"{}"), (good.id, None)):
+        write(world, topic.name, key, value)
     history = DrillHistory.of(settings)
     history.folder.mkdir(parents=True)
     assert [e.id for e in history.entries()] == [good.id]
+    assert history.topics[first_flow(world)].dropped.count == 7
     before = set(tmp_path.rglob("*"))
     assert clean_up(settings, settings.flows[0], history) == {good.id: []}
     assert {path.name for path in set(tmp_path.rglob("*")) - before} <= {"entries", f"{good.id}.json"}
     assert not world.topic(world.target, victim).error
+
+
+@pytest.mark.wide
+def test_with_a_control_key_no_record_of_another_client_counts(world: World) -> None:
+    target = world.settings.cluster(world.target.alias).with_control(KEYS)
+    topic = DrillTopic(target, world.source.alias)
+    begun = entry(world)
+    failed = begun.model_copy(update={"verdict": "fail"})
+    for known in (begun, failed):
+        topic.put(known)
+    passed = failed.model_copy(update={"verdict": "pass"}).model_dump_json().encode()
+    for value in (passed, None):
+        write(world, topic.name, begun.id, value)
+    write_again(target, topic.name, stored(target, topic.name)[:1])
+    for reader in (topic, DrillTopic(target, world.source.alias)):
+        assert reader.load() == [failed]
+        assert reader.dropped.count == 2, "the copy is reported as replayed"
 
 
 @pytest.mark.wide
