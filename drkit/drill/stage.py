@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count
 import signal
 import time
 from typing import Any, ClassVar, Final, Self
@@ -32,7 +33,7 @@ from drkit.kafka.raw import RawCluster, ask_once
 from drkit.kafka.reading.range_reader import RangeReader
 from drkit.kafka.requests import ask_leaders, describe_producers, metadata
 from drkit.kafka.topics import TopicPlan, create_topics
-from drkit.kafka.transactions import ProducerIdentity
+from drkit.kafka.transactions import ProducerIdentity, hanging
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile, endpoint_of
 
@@ -198,14 +199,23 @@ class BubbleStage(ClientStage):
         source = self.cluster(PRIMARY)
         direct = {"cluster": PRIMARY, "bootstrap": source.bootstrap_servers}
         self.start_client(WRITER, "writer", **direct, topics=[orders, payments])
-        # Kafka cannot delete transactional ids: the alias is the same for all drills.
-        self.start_client(f"{self.flow.source}.payments", "transactional writer", **direct, topics=[payments])
+        self.start_client(self._transactional_id(), "transactional writer", **direct, topics=[payments])
         self.start_followers()
         self.wait_acked(_FIRST_RECORDS)
         start, middle = self.idle_groups
         self.commit(PRIMARY, start, {TopicPartition(orders, p): 0 for p in range(PARTITIONS)})
         self.commit_behind_markers(middle, payments, 1)
         self.replicators[self.flow.name] = self.parent.start_replicator(self.settings, self.flow, self.folder)
+
+    def _transactional_id(self) -> str:
+        """Return the first transactional id of drills that works; Kafka cannot delete these ids.
+
+        One whose marker the fence of an earlier bubble refused works again after a restart of its broker.
+        """
+        what = "ask for transactions"
+        waiting = ask_once(self.cluster(PRIMARY), self.WHERE, lambda raw: hanging(raw, wall_ms()), what=what)
+        ids = (f"{self.flow.source}.payments-{n}" for n in count(1))
+        return next(each for each in ids if each not in waiting)
 
     def start_followers(self, writer: str = FOLLOWER) -> None:
         """Start the clients that follow the endpoint file; values are unique by the writer's name."""

@@ -390,20 +390,21 @@ async def ongoing(cluster: RawCluster, producers: Iterable[int]) -> dict[int, On
     }
 
 
-async def hanging(cluster: RawCluster, topics: Iterable[str], now_ms: int) -> dict[str, int]:
-    """Transactional ids whose decided transaction waits for markers in some topics, and their coordinators.
+async def hanging(cluster: RawCluster, now_ms: int, topics: Container[str] | None = None) -> dict[str, int]:
+    """Transactional ids whose decided transaction waits for markers, and their coordinators.
 
     A coordinator whose marker was refused for its size never sends it again, and answers its producer with
     CONCURRENT_TRANSACTIONS until the broker is restarted.
 
     :param now_ms: of the cluster's clocks; a marker that is a few seconds old may still be on its way
+    :param topics: those whose markers it waits for, or None for all
     :raises RawError: no broker answers
     """
-    names = set(topics)
     return {
         t.transactional_id: node
         for (node, _), t in (await _described(cluster, states=[_COMMITS, *sorted(_ABORTS)])).items()
-        if t.transaction_start_time_ms < now_ms - _ON_ITS_WAY_MS and any(x.topic in names for x in t.topics)
+        if t.transaction_start_time_ms < now_ms - _ON_ITS_WAY_MS
+        and (topics is None or any(x.topic in topics for x in t.topics))
     }
 
 

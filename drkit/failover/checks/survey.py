@@ -228,7 +228,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         reach=reach(context.settings.failover.repoint, scope, outside),
         moved_elsewhere=clients_elsewhere(context),
         begun_by_turn=(turned := begun_by_turn(state.records) & set(scope.topics.values())),
-        hanging=context.run(hanging, context.target, turned, now) if turned else {},
+        hanging=context.run(hanging, context.target, now, turned) if turned else {},
         written=written(context, places),
         home_acls=look_home_acls(context, turned),
         never_placed=never_placed(in_scope, scope_positions(context, source)) if planned else {},

@@ -135,7 +135,7 @@ class ProtectedStep(Step):
         lifted = any(name.startswith(LIFT) for name in context.effects(StepName.BEGIN))
         if not lifted or source is None:
             return []
-        brokers_of: dict[str, int] = context.run(hanging, source, context.scope.topics, context.wall())
+        brokers_of: dict[str, int] = context.run(hanging, source, context.wall(), context.scope.topics)
         if not brokers_of:
             return []
         brokers = ", ".join(map(str, sorted(set(brokers_of.values()))))

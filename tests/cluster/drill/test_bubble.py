@@ -9,12 +9,15 @@ from typing import Any
 
 import pytest
 
+from drkit.clock import wall_ms
 from drkit.drill.history import DrillHistory
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
-from drkit.flow_state.names import drill_topic
+from drkit.flow_state.names import drill_alias, drill_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.topics import delete_topics, topic_names
+from drkit.kafka.raw import ask_once
+from drkit.kafka.topics import alter_topic_configs, delete_topics, topic_names
+from drkit.kafka.transactions import hanging
 from drkit.local.cluster import LocalCluster
 from tests.support.circles import in_soak, in_wide
 from tests.support.drill.process import drill_in
@@ -23,6 +26,7 @@ from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.fixtures import world_factory as world_factory
 from tests.support.failover.truth import Load
+from tests.support.flows.produce import producer
 from tests.support.waiting import eventually
 
 
@@ -128,6 +132,33 @@ def test_a_real_failover_ends_a_bubble(
     for cluster in (world.source, world.target):
         left = {name for name in topic_names(Cluster.connect(cluster)) if report.id in name}
         assert not left
+
+
+@pytest.mark.wide
+def test_a_transactional_id_that_waits_for_a_marker_is_not_used_again(
+    world_factory: WorldFactory, source: LocalCluster, target: LocalCluster
+) -> None:
+    """An earlier fence by size has refused the marker; each later bubble failed until a broker restarted."""
+    production = Production(world_factory(source, target))
+    world = production.world
+    cluster, fenced = Cluster.connect(world.source), world.name("fenced")
+    world.create(world.source, fenced, 1, {})
+    stuck = f"{drill_alias(world.source.alias)}.payments-1"
+    writer = producer(world.source, transactional_id=stuck)
+    writer.init_transactions(30)
+    writer.begin_transaction()
+    writer.produce(fenced, b"x")
+    assert writer.flush(30) == 0
+    assert not alter_topic_configs(cluster, {fenced: {"max.message.bytes": "0"}})
+    writer.abort_transaction(30)
+    delete_topics(cluster, [fenced])
+
+    def is_waiting() -> bool:
+        return stuck in ask_once(world.source, "test", lambda raw: hanging(raw, wall_ms()), what="ask")
+
+    eventually(is_waiting, 30, "the refused marker")
+    report = run(world.settings, plan_of(world.settings))
+    assert report.verdict == "pass", report.reasons
 
 
 @pytest.mark.wide
