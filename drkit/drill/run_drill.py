@@ -7,8 +7,10 @@ of the pair, positions and records.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
+import os
 from typing import Final
 
 from drkit.config import FlowSettings, Settings
@@ -45,6 +47,7 @@ from drkit.status.paired import PairedCollector
 from drkit.time_limit import begun
 
 _POLL_SECONDS: Final = 0.1
+_NICENESS: Final = 19
 
 
 def run_drill(
@@ -105,12 +108,28 @@ def _drift(evidence: DrillEvidence, history: DrillHistory, entries: list[DrillEn
         yield from drift(last.evidence.bubble.scope, now)
 
 
+def _begun_aside(
+    run: DrillRun, collect: Callable[[DrillRun], CollectedEvidence]
+) -> Future[CollectedEvidence]:
+    """Collect in a thread that leaves processor time to production on this machine.
+
+    On Linux the niceness is that of the thread, and of the threads and processes that it starts: a switchover
+    that the same scheduler runs later has the ordinary one.
+    """
+
+    def collect_aside() -> CollectedEvidence:
+        os.nice(_NICENESS)
+        return collect(run)
+
+    return begun(collect_aside)
+
+
 def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[DrillRun], CollectedEvidence]:
     """Return a collector that ends with an error when it takes too long, or is to stop."""
 
     def collect_in_time(run: DrillRun) -> CollectedEvidence:
         name, seconds, options = run.plan.name, run.plan.limits.seconds, run.options
-        work = begun(lambda: collect(run))
+        work = _begun_aside(run, collect)
         deadline = options.clock() + seconds
         while not work.done():
             if options.stop.wait(_POLL_SECONDS):
@@ -149,7 +168,7 @@ def _collect_readiness(run: DrillRun) -> CollectedEvidence:
 _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
     READINESS: _in_time(_collect_readiness),
     TRANSLATION: _in_time(_collect_translation),
-    BUBBLE: lambda run: Bubble(run).collect(),
+    BUBBLE: lambda run: _begun_aside(run, lambda run: Bubble(run).collect()).result(),
     SWITCHOVER: lambda run: Switchover(run).collect(),
 }
 
