@@ -95,7 +95,7 @@ class StatusCollector:
         return self._judged(self._find(measure=measure))
 
     def _find(self, *, measure: bool) -> Findings:
-        findings = Findings(self._clock(), self._flow.name, beats_expected=self._flow.emit_heartbeats)
+        findings = Findings(self._clock(), flow=self._flow.name, beats_expected=self._flow.emit_heartbeats)
         self.source_ends = None
         try:
             state = self._load()
@@ -181,7 +181,7 @@ class StatusCollector:
             return
         copied = {tp: place.frontier or 0 for tp, place in positions.items() if place.exact}
         complete = (p for p in findings.partitions if p.topic not in findings.unanswered)
-        statuses, now_ms = {TopicPartition(p.topic, p.partition): p for p in complete}, findings.at_ms
+        statuses, now_ms = {TopicPartition(p.topic, p.partition): p for p in complete}, findings.read_ms
         spans = (source.ends | later).items()
         self.source_ends = {tp: noted(e, copied.get(tp, 0), statuses.get(tp), now_ms) for tp, e in spans}
 
@@ -235,7 +235,7 @@ class StatusCollector:
         state: FlowState,
     ) -> list[PartitionStatus]:
         copied_topics = copied.still_on(source.topics).topics.keys()
-        now_ms, downstream = findings.at_ms, self._flow.naming_policy.downstream
+        downstream = self._flow.naming_policy.downstream
         frontiers: dict[TopicPartition, CopyPosition] = {}
         for tp in partitions_of(positions, self._flow, source):
             not_copied = CopyPosition(0, None, reason=why_not_copied(state, tp.topic))
@@ -249,9 +249,10 @@ class StatusCollector:
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
             waits = self._loop.run(self._waiting, source.topics, gaps, copied.left_out) if gaps else {}
-            records = self._earlier.dated(now_ms, source.ends, gaps, waits)
+            records = self._earlier.dated(findings.at_ms, self._clock(), source.ends, gaps, waits)
+        findings.read_ms = self._clock()
         return [
-            status_of(now_ms, tp, downstream(tp.topic), place, source.ends.get(tp), records.get(tp))
+            status_of(findings.read_ms, tp, downstream(tp.topic), place, source.ends.get(tp), records.get(tp))
             for tp, place in frontiers.items()
         ]
 

@@ -242,6 +242,9 @@ class Findings:
     """Raw result of one look."""
 
     at_ms: int
+    """When the look began."""
+    read_ms: int = 0
+    """When the records were read that wait: they may be younger than the look."""
     flow: str = ""
     source_error: str = ""
     target_error: str = ""

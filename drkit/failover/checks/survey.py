@@ -197,7 +197,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         readings = Readings(pair_roles(context), *positions_of(context, source, groups))
     roles, positions, origin = readings
     away, promoted = (tuple(sorted(t & scope.topics.keys())) for t in (roles.away, roles.opened))
-    partitions = _partitions(context, places, source, now)
+    partitions = _partitions(context, places, source)
     outside = look_outside(context, source, positions)
     in_scope = {
         g: {tp: s for tp, s in p.items() if tp.topic in scope.topics}
@@ -268,7 +268,7 @@ def never_placed(positions: Positions, places: ScopePositions) -> dict[str, str]
 
 
 def _partitions(
-    context: Context, places: Mapping[TopicPartition, CopyPosition], source: RawCluster | None, now: int
+    context: Context, places: Mapping[TopicPartition, CopyPosition], source: RawCluster | None
 ) -> list[PartitionStatus]:
     names = {t: known[0] for t, known in context.known.topics.items() if t in context.scope.topics}
     ends, records = _waiting(context, set(names), places, source)
@@ -276,7 +276,7 @@ def _partitions(
     places = context.run(side.compared, places, context.known, source, ends)
     gone = {tp.topic: p for tp, p in places.items() if tp.partition < 0}
     known = {tp for tp in places if tp.partition >= 0} | {tp for tp in ends if tp.topic in names}
-    nowhere = CopyPosition(None, None, reason=NO_PARTITION.reason)
+    nowhere, now = CopyPosition(None, None, reason=NO_PARTITION.reason), context.wall()
     return [
         status_of(
             now, tp, names[tp.topic], gone.get(tp.topic) or places.get(tp) or nowhere,

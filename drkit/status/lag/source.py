@@ -210,6 +210,7 @@ class EarlierEnds:
 
     def dated(
         self,
+        began_ms: int,
         now_ms: int,
         ends: Mapping[TopicPartition, Ends],
         gaps: Iterable[UncopiedRange],
@@ -217,7 +218,7 @@ class EarlierEnds:
     ) -> dict[TopicPartition, UncopiedRecords]:
         """Return the records; those of unknown age get the time of the last look before them.
 
-        :param now_ms: when this look began
+        :param began_ms: when this look began
         :param ends: of this look
         """
         out = dict(records)
@@ -226,7 +227,7 @@ class EarlierEnds:
             if waits is not None and waits.records and age_of(waits.oldest_ms, now_ms) is None:
                 out[gap.at] = replace(waits, oldest_ms=self._before(gap, now_ms), exact=False)
         # What a transaction holds back was there, too: it is behind the end when it is decided.
-        self._looks.append((now_ms, {tp: max(e.end, e.high_watermark or 0) for tp, e in ends.items()}))
+        self._looks.append((began_ms, {tp: max(e.end, e.high_watermark or 0) for tp, e in ends.items()}))
         return out
 
     def _before(self, gap: UncopiedRange, now_ms: int) -> int | None:

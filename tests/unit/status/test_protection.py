@@ -237,7 +237,7 @@ def test_where_the_oldest_record_has_no_age_earlier_looks_say_how_old_it_is(olde
     gap = [UncopiedRange(AT, 20, 27)]
 
     def seen(at_ms: int, end: int, *, mark: int | None = None) -> int | None:
-        return earlier.dated(at_ms, {AT: Ends(0, end, mark)}, gap, waits)[AT].oldest_ms
+        return earlier.dated(at_ms, at_ms, {AT: Ends(0, end, mark)}, gap, waits)[AT].oldest_ms
 
     assert seen(NOW, 12) is None, "there was no look before"
     assert seen(NOW + 5000, 19, mark=22) == NOW, "an open transaction held records back, which are behind 20"
