@@ -63,10 +63,8 @@ def _newest_due(drill: DrillSettings, last: datetime, now: datetime) -> datetime
     while last < now:
         begin = max(last, now - part)
         due = takewhile(lambda time: time <= now, Cron(drill.cron).after(begin, time_zone(drill.time_zone)))
-        if (newest := next(iter(deque(due, 1)), None)) is not None:
+        if (newest := next(iter(deque(due, 1)), None)) is not None or begin == last:
             return newest
-        if begin == last:
-            break
         part *= 2
     return None
 

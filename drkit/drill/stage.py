@@ -36,6 +36,7 @@ from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.kafka.transactions import ProducerIdentity, hanging
 from drkit.model import TopicPartition
 from drkit.repoint.file import EndpointFile, endpoint_of
+from drkit.topology.topic_configs import PASSIVE
 
 _DAY_MS: Final = "86400000"
 _THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
@@ -165,9 +166,10 @@ class BubbleStage(ClientStage):
             endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=cluster.cluster_id)
         )
         *plain, ledger = self.topics
-        plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": _DAY_MS}) for topic in plain]
-        # Retention by time would delete the old records at once.
-        plans.append(TopicPlan(ledger, PARTITIONS, configs={"cleanup.policy": "compact"}))
+        configs = {topic: {"cleanup.policy": "delete", "retention.ms": _DAY_MS} for topic in plain}
+        configs[ledger] = {"cleanup.policy": "compact"}
+        # By default brokers may refuse old records; retention by time would delete them at once.
+        plans = [TopicPlan(topic, PARTITIONS, configs={**PASSIVE, **own}) for topic, own in configs.items()]
         for failure in create_topics(cluster, plans).values():
             raise failure
         for number, codec in enumerate(_CODECS):

@@ -9,14 +9,18 @@ import tempfile
 from typing import Any
 import uuid
 
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 import pytest
 
 from drkit.config import Settings
 from drkit.config.tables.drills import DrillLimits, DrillObjectives
 from drkit.drill.plan import DrillPlan, bubble_settings, endpoint_file, new_drill_id
+from drkit.drill.stage import BubbleStage
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import drill_group, drill_topic, journal_topic, state_topic
+from drkit.kafka.admin import Cluster
+from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from drkit.status.pair.model import PairState
@@ -104,3 +108,45 @@ def _production_is_as_before(world: World, own: str) -> None:
     assert world.topic(world.target, journal_topic(world.source.alias)).error, "production has no journal"
     drills = state_topic(f"drkit-drill-{world.source.alias}")
     assert not world.topic(world.target, drills).error
+
+
+STRICT_DEFAULTS = {
+    "log.message.timestamp.before.max.ms": "86400000",
+    "log.cleanup.policy": "compact",
+}
+"""Defaults of a broker that topics of production override."""
+
+
+@contextmanager
+def broker_defaults(cluster: LocalCluster, defaults: dict[str, str]) -> Iterator[None]:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap()})
+
+    def alter(operation: AlterConfigOpType) -> None:
+        entries = [ConfigEntry(n, v, incremental_operation=operation) for n, v in defaults.items()]
+        for node in admin.list_topics(timeout=10).brokers:
+            broker = ConfigResource(ResourceType.BROKER, str(node), incremental_configs=entries)
+            for answer in admin.incremental_alter_configs([broker]).values():
+                answer.result(10)
+
+    alter(AlterConfigOpType.SET)
+    try:
+        yield
+    finally:
+        alter(AlterConfigOpType.DELETE)
+
+
+@pytest.mark.parametrize("name", STRICT_DEFAULTS)
+def test_no_default_of_the_brokers_refuses_the_records_of_a_drill(
+    world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, name: str
+) -> None:
+    """P28: a healthy pair passes; a default that production overrides is no fault of its failover."""
+    world = world_factory(source, target)
+    settings, flow = world.settings, world.settings.flows[0]
+    plan = DrillPlan(id=new_drill_id(uuid.uuid4().hex), name="weekly", kind="bubble", flow=flow.name)
+    bubble = bubble_settings(settings, flow, plan)
+    stage = BubbleStage(endpoint_file(settings, plan.id).parent, settings=bubble, plan=plan)
+    with broker_defaults(source, {name: STRICT_DEFAULTS[name]}):
+        try:
+            stage.create_topics()
+        finally:
+            delete_topics(Cluster.connect(world.source), stage.topics)
