@@ -42,7 +42,9 @@ _DAY_MS: Final = "86400000"
 _THREE_YEARS_MS: Final = 3 * 365 * 86_400_000
 _LARGE: Final = 900_000
 """Bytes of the largest record; Kafka's default limit is a megabyte."""
-_CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+_DEFAULT_LIMIT: Final = "1048588"
+"""Kafka's; a broker's own default may be lower, and topics of production override it."""
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _SEND_SECONDS: Final = 30.0
 _FIRST_RECORDS: Final = 20
 _STEADY_SECONDS: Final = 90.0
@@ -166,10 +168,11 @@ class BubbleStage(ClientStage):
             endpoint_of(self.cluster(PRIMARY), term=0, cluster_id=cluster.cluster_id)
         )
         *plain, ledger = self.topics
+        common = {**PASSIVE, "max.message.bytes": _DEFAULT_LIMIT}
         configs = {topic: {"cleanup.policy": "delete", "retention.ms": _DAY_MS} for topic in plain}
         configs[ledger] = {"cleanup.policy": "compact"}
         # By default brokers may refuse old records; retention by time would delete them at once.
-        plans = [TopicPlan(topic, PARTITIONS, configs={**PASSIVE, **own}) for topic, own in configs.items()]
+        plans = [TopicPlan(topic, PARTITIONS, configs={**common, **own}) for topic, own in configs.items()]
         for failure in create_topics(cluster, plans).values():
             raise failure
         for number, codec in enumerate(_CODECS):

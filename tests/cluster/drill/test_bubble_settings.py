@@ -113,6 +113,7 @@ def _production_is_as_before(world: World, own: str) -> None:
 STRICT_DEFAULTS = {
     "log.message.timestamp.before.max.ms": "86400000",
     "log.cleanup.policy": "compact",
+    "message.max.bytes": "100000",
 }
 """Defaults of a broker that topics of production override."""
 
