@@ -42,6 +42,7 @@ class Option(click.Option):
     ) -> None:
         text = settings.pop("help") + (" May be repeated." if settings.get("multiple") else "")
         settings.setdefault("metavar", _METAVARS.get(declarations[0]))
+        settings.setdefault("show_default", bool(settings.get("default")))
         super().__init__(
             declarations, help=f"{text}  [default: {default_is}]" if default_is else text, **settings
         )

@@ -75,7 +75,6 @@ def diverged(context: click.Context, /, **given: Any) -> Any:
     "how",
     type=click.Choice(["parquet", "jsonl"]),
     default="parquet",
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="Format of records: bytes in Parquet, or Base64 in JSON lines.",
 )

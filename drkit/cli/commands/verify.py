@@ -34,7 +34,6 @@ from drkit.cli.options import OptionGroup, flag, option
     type=click.IntRange(0),
     metavar="COUNT",
     default=10,
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="Number of differences to show; all are counted.",
 )
