@@ -20,9 +20,7 @@ from drkit.cli.options import OptionGroup, flag, option
     }
 )
 @options.flow("all")
-@option(
-    "--topic", "topics", multiple=True, group=OptionGroup.SELECTION, default_is="all", help="A source topic."
-)
+@options.topics("A source topic.")
 @flag(
     "--from-checked",
     "only_new",
