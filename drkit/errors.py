@@ -66,6 +66,12 @@ def in_line(*parts: str) -> str:
     return ": ".join("; ".join(part.splitlines()) for part in parts if part)
 
 
+def raise_first(refused: Mapping[Any, DrkitError]) -> None:
+    """Raise the first error of a change that was refused in part; do nothing if there is none."""
+    for error in refused.values():
+        raise error
+
+
 def restored(kind: type[DrkitError], fields: Mapping[str, Any]) -> DrkitError:
     """Return an error of another process.
 

@@ -92,7 +92,8 @@ def kinds_elsewhere(tree: Iterable[Source]) -> list[str]:
         for s in tree
         if s.room != STATE_ROOM
         for node in s.nodes
-        if isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "KEY"
+        if (isinstance(node, ast.AnnAssign) and ast.unparse(node.target) == "KEY")
+        or (isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "state_record")
     ]
 
 
@@ -179,8 +180,15 @@ def test_a_name_built_elsewhere_is_found(text: str, *, is_broken: bool):
     assert not built_elsewhere(tree(("flow_state/names.py", text)))
 
 
-def test_a_kind_of_record_elsewhere_is_found():
-    text = 'class Beat(Record):\n    KEY: ClassVar[str] = "beat"'
+@pytest.mark.parametrize(
+    "text",
+    [
+        'class Beat(Record):\n    KEY: ClassVar[str] = "beat"',
+        '@state_record("beat")\nclass Beat(StateRecord):\n    at_ms: int',
+        '@record.state_record("beat")\nclass Beat(StateRecord):\n    at_ms: int',
+    ],
+)
+def test_a_kind_of_record_elsewhere_is_found(text: str):
     assert kinds_elsewhere(tree(("status/look.py", text)))
     assert not kinds_elsewhere(tree(("flow_state/kinds/run.py", text)))
 

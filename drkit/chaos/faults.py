@@ -20,7 +20,7 @@ from drkit.chaos.stage import DRKIT, DRKIT_ON_CLUSTER, IDLE_GROUPS, ORDERS, Scen
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.endpoint import Endpoint
-from drkit.errors import Failed, NotAuthorized, Usage
+from drkit.errors import Failed, NotAuthorized, Usage, raise_first
 from drkit.exercise.events import PRIMARY, STANDBY, FaultBegan, FaultEnded
 from drkit.exercise.stage import PARTITIONS
 from drkit.kafka.access.acls import create_acls, delete_acls, list_acls
@@ -268,8 +268,7 @@ async def _quickest_ms(cluster: RawCluster) -> float:
 @_fault("grow", PRIMARY)
 def _grow(stage: ScenarioStage, target: str) -> str:
     cluster = Cluster.connect(stage.cluster(target))
-    for failure in create_partitions(cluster, {ORDERS: PARTITIONS + 1}).values():
-        raise failure
+    raise_first(create_partitions(cluster, {ORDERS: PARTITIONS + 1}))
     return f"{ORDERS} has {PARTITIONS + 1} partitions on {target}"
 
 

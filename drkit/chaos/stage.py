@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final, Self
 
 from drkit.config import ClusterSettings, load
 from drkit.endpoint import Endpoint
-from drkit.errors import Failed
+from drkit.errors import Failed, raise_first
 from drkit.exercise.events import PRIMARY, STANDBY
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
@@ -146,8 +146,7 @@ class ScenarioStage(ClientStage):
             for name, topics in ((PRIMARY, TOPICS), (STANDBY, ())):
                 grant_rights(self.cluster(name), topics)
         plans = [TopicPlan(topic, PARTITIONS, configs={"retention.ms": "-1"}) for topic in TOPICS]
-        for failure in create_topics(Cluster.connect(self.cluster(PRIMARY)), plans).values():
-            raise failure
+        raise_first(create_topics(Cluster.connect(self.cluster(PRIMARY)), plans))
         self.start_replicator(PRIMARY)
         bootstrap = self.bootstrap(PRIMARY, APPLICATIONS)
         ids = {cluster.cluster_id: name for name, cluster in self.clusters.items()}
@@ -202,8 +201,7 @@ def grant_rights(admin: ClusterSettings, topics: Sequence[str]) -> None:
     rights += [_allow(DRKIT, ResourceKind.TOPIC), DRKIT_ON_CLUSTER]
     for operation in (AclOperation.READ, AclOperation.WRITE):
         rights += [_allow(APPLICATION, ResourceKind.TOPIC, topic, operation) for topic in topics]
-    for refusal in create_acls(admin, rights).values():
-        raise refusal
+    raise_first(create_acls(admin, rights))
 
 
 def _toml_table(title: str, values: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +42,7 @@ class Option(click.Option):
     ) -> None:
         text = settings.pop("help") + (" May be repeated." if settings.get("multiple") else "")
         settings.setdefault("metavar", _METAVARS.get(declarations[0]))
+        settings.setdefault("show_default", bool(settings.get("default")))
         super().__init__(
             declarations, help=f"{text}  [default: {default_is}]" if default_is else text, **settings
         )
@@ -85,6 +86,22 @@ def flows(*, name: str = "names") -> Decorator:
     )
 
 
+def topics(text: str, default_is: str = "all", group: OptionGroup = OptionGroup.SELECTION) -> Decorator:
+    """Add a ``--topic`` that may be repeated."""
+    return option("--topic", "topics", multiple=True, group=group, default_is=default_is, help=text)
+
+
+def together(options: Sequence[Decorator]) -> Decorator:
+    """Return a decorator that adds several options, in this order."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        for each in reversed(options):
+            command = each(command)
+        return command
+
+    return add
+
+
 def spark(default_is: str = "this machine") -> Decorator:
     """Add the options of commands that run Spark jobs.
 
@@ -105,13 +122,7 @@ def spark(default_is: str = "this machine") -> Decorator:
             help="File with Spark properties, such as secrets.",
         ),
     )
-
-    def add(command: Callable[..., Any]) -> Callable[..., Any]:
-        for each in reversed(options):
-            command = each(command)
-        return command
-
-    return add
+    return together(options)
 
 
 def _to_path(_context: click.Context, _option: click.Parameter, value: str | None) -> Path | None:

@@ -29,7 +29,7 @@ from drkit.demo.proof import Content
 from drkit.demo.replicator import ReplicatorProcess, environment
 from drkit.demo.screen import Scene, Screen
 from drkit.demo.shop import ORDERS, PAYMENTS, Shop
-from drkit.errors import Failed, Refused
+from drkit.errors import Failed, Refused, raise_first
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import TopicPlan, create_topics
 from drkit.local.cluster import LocalCluster, start_together
@@ -278,8 +278,7 @@ class Stage:
         self.config.write_text(text, encoding="utf-8")
         primary = Cluster.connect(self.settings.cluster("primary"))
         lz4 = {"compression.type": "lz4"}
-        for failure in create_topics(primary, [TopicPlan(n, p, 1, lz4) for n, p in TOPICS.items()]).values():
-            raise failure
+        raise_first(create_topics(primary, [TopicPlan(n, p, 1, lz4) for n, p in TOPICS.items()]))
 
     def _start_own(self) -> dict[str, str]:
         clusters = [

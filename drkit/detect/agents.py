@@ -11,15 +11,15 @@ stop answering, the lease ends, although the others still answer.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
-from typing import ClassVar, Final
+from typing import Final
 
 from drkit.detect.note_kinds import Counter, Label, Lines, Moment
 from drkit.detect.votes import MOST_AGENTS, quorum
 from drkit.flow_state.codec.fields import Flag
-from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.codec.record import StateRecord, state_record
 
 _REMEMBERED: Final = 1000
 
@@ -93,12 +93,9 @@ class Lease:
             self._from = least if self._from is None else max(self._from, least)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("agent/", required=False)
 class AgentNote(StateRecord):
     """A fence agent's note: the request for its lease, and the state of that lease."""
-
-    KEY: ClassVar[str] = "agent/"
-    REQUIRED: ClassVar[bool] = False
 
     agent: Label
     run: Label

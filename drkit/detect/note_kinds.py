@@ -6,15 +6,14 @@ and in a sentence they are replaced.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 import re
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field
 
 from drkit.detect.seen import Address
 from drkit.flow_state.codec.fields import EXACT, Int32, Malformed, Many, checked, listed, row, text, whole
-from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.codec.record import StateRecord, state_record
 
 LOOK: Final = "look"
 """Key of an observer without a vote. A successful write shows that the cluster works."""
@@ -62,23 +61,17 @@ _Server = Annotated[str, checked(_server)]
 _Address = Annotated[Address, row(Annotated[tuple[Label, _Server, Int32], listed(3)], Address)]
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("known", required=False)
 class KnownBrokers(StateRecord):
     """The primary's known brokers, for an observer that starts when the primary is gone."""
-
-    KEY: ClassVar[str] = "known"
-    REQUIRED: ClassVar[bool] = False
 
     cluster_id: Label | None
     brokers: Annotated[Many[_Address], Field(max_length=MOST_ADDRESSES)]
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("pause", required=False)
 class Pause(StateRecord):
     """A person's pause of failovers."""
-
-    KEY: ClassVar[str] = "pause"
-    REQUIRED: ClassVar[bool] = False
 
     by: Line
     why: Line = ""
@@ -88,12 +81,9 @@ class Pause(StateRecord):
         return f"paused by {self.by}" + (f": {self.why}" if self.why else "")
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("automatic", required=False)
 class Automatic(StateRecord):
     """The last automatic failover."""
-
-    KEY: ClassVar[str] = "automatic"
-    REQUIRED: ClassVar[bool] = False
 
     by: Label
     """The observer that started it."""

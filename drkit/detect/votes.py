@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from pydantic import Field
 
 from drkit.detect.note_kinds import Counter, Label, Lines, Moment
 from drkit.detect.seen import Sight
 from drkit.flow_state.codec.fields import Map, Seconds
-from drkit.flow_state.codec.record import StateRecord
+from drkit.flow_state.codec.record import StateRecord, state_record
 
 MOST_AGENTS: Final = 1000
 """Fence agents whose requests one vote answers."""
@@ -45,12 +45,9 @@ MEANS: Final[Mapping[Sight, Says]] = {
 """A broker that answers anything is alive, in any state."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("vote/", required=False)
 class Vote(StateRecord):
     """An observer's published vote."""
-
-    KEY: ClassVar[str] = "vote/"
-    REQUIRED: ClassVar[bool] = False
 
     observer: Label
     run: Label

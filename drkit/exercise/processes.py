@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 import ctypes
+from dataclasses import dataclass
 from importlib import import_module
 import io
 import json
@@ -132,20 +133,18 @@ class Child:
         return self.result
 
 
+@dataclass
 class ProcessParent:
-    """The parent of all child processes of a scenario; use it in a ``with``.
+    """The parent of all child processes of a scenario; use it in a ``with``."""
 
-    :param module: the module whose ``main`` is the parent
-    """
-
-    def __init__(self, module: str = MODULE) -> None:
-        self._module = module
+    module: str = MODULE
+    """The module whose ``main`` is the parent."""
 
     def __enter__(self) -> Self:
         self._control, child_socket = socket.socketpair()
         with child_socket:
             # In a group of its own: a Ctrl-C of the terminal is for the scenario's process alone.
-            program = f"from {self._module} import main; main()"
+            program = f"from {self.module} import main; main()"
             self._parent = subprocess.Popen(  # noqa: S603  our own program
                 [sys.executable, "-c", program], stdin=child_socket.fileno(), process_group=0
             )

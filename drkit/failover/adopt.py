@@ -13,7 +13,7 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, is_current
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused
+from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused, raise_first
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_id, name_of
@@ -292,8 +292,7 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
         if topic.kind is not SignedTopic.NOTES:  # observers may continue
             refuse_change(topic, before)
         changes = {topic.name: kept_tombstones(cluster.settings)} if topic.kind in _WITH_TOMBSTONES else {}
-        for error in alter_topic_configs(cluster, changes).values():
-            raise error
+        raise_first(alter_topic_configs(cluster, changes))
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
             _write(topic, cluster, found, records)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import closing, suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import Event
 from typing import Any, Final, NamedTuple
@@ -255,26 +256,20 @@ class FailbackOperator:
         return service.resume(request, take_over=take_over)
 
 
+@dataclass
 class Failback:
-    """Run one failback of one pair, stage by stage.
+    """Run one failback of one pair, stage by stage."""
 
-    :param stop: ends a wait early when it is set
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        ways: FlowPair,
-        options: FailbackOptions,
-        operator: FailbackOperator,
-        stop: Event,
-    ) -> None:
-        self._settings, self._ways, self._options = settings, ways, options
-        self._operator, self._stop = operator, stop
-        self.reports: list[StageReport] = []
-        """The stages that were run, in order."""
-        self.is_complete = False
-        """Whether no stage is left."""
+    settings: Settings
+    ways: FlowPair
+    options: FailbackOptions
+    operator: FailbackOperator
+    stop: Event
+    """Ends a wait early when it is set."""
+    reports: list[StageReport] = field(default_factory=list, init=False)
+    """The stages that were run, in order."""
+    is_complete: bool = field(default=False, init=False)
+    """Whether no stage is left."""
 
     def run(self, until: FailbackStage | None = None) -> None:
         """Run all remaining stages, or those before `until`. Raises Refused: nothing to do; DrkitError."""
@@ -282,27 +277,27 @@ class Failback:
         while now is not None:
             if now.stage is until:
                 return
-            if self._stop.is_set():
+            if self.stop.is_set():
                 done, hint = f"before stage {now.stage}", f"continue: {COMMAND}"
-                raise Failed("run_interrupted", where=self._ways.back.name, evidence=done, hint=hint)
+                raise Failed("run_interrupted", where=self.ways.back.name, evidence=done, hint=hint)
             self._refuse_unreplayed(now)
             flow = self._flow_of(now.stage)
-            self._operator.begin_stage(flow)
+            self.operator.begin_stage(flow)
             if now.stage is FailbackStage.SWITCH and not now.is_under_way:
                 self._refuse_uncut()
                 self._wait_for_copy()
                 self._refuse_uncut()  # which fence it gets may have been unknown
             try:
-                with FailoverService(self._settings, flow, self._operator.progress()) as service:
-                    service.stopping = lambda: self._stop
+                with FailoverService(self.settings, flow, self.operator.progress()) as service:
+                    service.stopping = lambda: self.stop
                     self._run_stage(service, now)
             except (RunLocked, NoRun, Refused) as error:
                 if not self._is_run_by_replicator(now, error):
                     raise
                 # The report so far is of the replicator's run: nothing in it is to be cleared.
                 self.reports = [done for done in self.reports if done.stage is not now.stage]
-                self._stop.wait(_POLL_SECONDS)
-            now = situation(self._settings, self._ways)
+                self.stop.wait(_POLL_SECONDS)
+            now = situation(self.settings, self.ways)
         self.is_complete = True
 
     def rehearse(self) -> Rehearsal | ReturnProposal:
@@ -316,50 +311,50 @@ class Failback:
         if now.is_under_way:
             raise Refused("dry_run_of_held_run", where=flow.name, evidence=f"stage {now.stage}")
         self._refuse_unreplayed(now)
-        with FailoverService(self._settings, flow, self._operator.progress()) as service:
+        with FailoverService(self.settings, flow, self.operator.progress()) as service:
             if now.stage is FailbackStage.SWITCH:
                 self._refuse_uncut()
                 return service.rehearse([], self._switch_request(), self._switched_topics())
             return service.rehearse_return(self._return_request(now.stage), self._topics)
 
     def _next_stage(self) -> FailbackState:
-        if (now := situation(self._settings, self._ways)) is None:
-            raise nothing_to_do(self._ways)
+        if (now := situation(self.settings, self.ways)) is None:
+            raise nothing_to_do(self.ways)
         return now
 
     def _refuse_unreplayed(self, now: FailbackState) -> None:
         if now.stage is not FailbackStage.TURN and not now.is_under_way:
-            refuse_unreplayed(self._settings, self._ways)
+            refuse_unreplayed(self.settings, self.ways)
 
     def _refuse_uncut(self) -> None:
-        refuse_uncut(self._settings, self._ways, self._options.request.clients_cut)
+        refuse_uncut(self.settings, self.ways, self.options.request.clients_cut)
 
     def _is_run_by_replicator(self, now: FailbackState, error: DrkitError) -> bool:
         """Return whether a replicator of the pair runs a return, or has: one that needs no decision."""
         returns = (
-            {FailbackStage.TURN, FailbackStage.RETURN} if self._options.is_planned else {FailbackStage.TURN}
+            {FailbackStage.TURN, FailbackStage.RETURN} if self.options.is_planned else {FailbackStage.TURN}
         )
-        if now.stage not in returns or self._stop.is_set():
+        if now.stage not in returns or self.stop.is_set():
             return False
         if isinstance(error, RunLocked | NoRun):  # it works on the run, or has just ended it
             return True
-        later = situation(self._settings, self._ways)
+        later = situation(self.settings, self.ways)
         return later is None or later.stage is not now.stage
 
     @property
     def _topics(self) -> tuple[str, ...]:
         """The topics that fail back, or none for all. Their names are the same on both sides."""
-        return tuple(sorted(self._ways.topics))
+        return tuple(sorted(self.ways.topics))
 
     def _switched_topics(self) -> tuple[str, ...]:
         """Return the topics to move home, or none for all: clients may have left only some of them."""
-        settings, there = self._settings, self._ways.there
-        if self._ways.topics or is_over(records_of(settings, there), there):
+        settings, there = self.settings, self.ways.there
+        if self.ways.topics or is_over(records_of(settings, there), there):
             return self._topics
-        return tuple(sorted(moved_topics(settings, there, self._ways.back).returned))
+        return tuple(sorted(moved_topics(settings, there, self.ways.back).returned))
 
     def _flow_of(self, stage: FailbackStage) -> FlowSettings:
-        return self._ways.there if stage is FailbackStage.RETURN else self._ways.back
+        return self.ways.there if stage is FailbackStage.RETURN else self.ways.back
 
     def _run_stage(self, service: FailoverService, now: FailbackState) -> None:
         try:
@@ -371,26 +366,26 @@ class Failback:
         self.reports.append(StageReport(now.stage, service.flow.name, report))
 
     def _reported(self, service: FailoverService, now: FailbackState) -> dict[str, Any]:
-        take_over = self._options.take_over
+        take_over = self.options.take_over
         if now.stage is FailbackStage.SWITCH:
             request = self._switch_request()
             if now.is_under_way:
                 return service.resume(request, take_over=take_over)
             topics = self._switched_topics()
-            return service.begin([], request, self._operator.confirm_switch, topics=topics)
+            return service.begin([], request, self.operator.confirm_switch, topics=topics)
         request = self._return_request(now.stage)
         if now.is_under_way:
-            return self._operator.resume_return(service, request, take_over=take_over)
-        return self._operator.begin_return(service, request, self._topics, now.stage)
+            return self.operator.resume_return(service, request, take_over=take_over)
+        return self.operator.begin_return(service, request, self._topics, now.stage)
 
     def _return_request(self, stage: FailbackStage) -> RunRequest:
-        request = self._options.request
+        request = self.options.request
         if stage is FailbackStage.TURN:
             return RunRequest(clients_cut=request.clients_cut)
         return request._replace(evict_members=False, acls_only_home="")
 
     def _switch_request(self) -> RunRequest:
-        request = self._options.request
+        request = self.options.request
         return RunRequest(
             planned=True,
             clients_cut=request.clients_cut,
@@ -399,25 +394,25 @@ class Failback:
         )
 
     def _wait_for_copy(self) -> None:
-        back = self._ways.back
-        ways = self._ways._replace(topics=frozenset(self._switched_topics()))
-        deadline = monotonic() + self._options.wait_seconds
+        back = self.ways.back
+        ways = self.ways._replace(topics=frozenset(self._switched_topics()))
+        deadline = monotonic() + self.options.wait_seconds
         shown = "nothing is known yet"
-        with closing(PairedCollector(self._settings, back, groups=False)) as collector:
+        with closing(PairedCollector(self.settings, back, groups=False)) as collector:
             while True:
                 pair = collector.look().pair
                 topics = going_home(pair.topics, ways) if pair is not None else []
                 lagging = not_in_step(topics, back)
                 if topics and not lagging:
-                    put_back(self._settings, self._ways.there, self._topics or None)
+                    put_back(self.settings, self.ways.there, self._topics or None)
                     return
                 if (state := copy_state(pair, lagging)) != shown:
                     shown = state
-                    self._operator.show_wait(back, state)
+                    self.operator.show_wait(back, state)
                 if lagging:
-                    waits = self._ways._replace(topics=frozenset(t.topic for t in lagging))
-                    refuse_stopped(self._settings, waits)
-                if monotonic() >= deadline or self._stop.wait(_POLL_SECONDS):
+                    waits = self.ways._replace(topics=frozenset(t.topic for t in lagging))
+                    refuse_stopped(self.settings, waits)
+                if monotonic() >= deadline or self.stop.wait(_POLL_SECONDS):
                     only = (word for topic in self._topics for word in ("--topic", topic))
                     raise Failed(
                         "not_in_step",
@@ -426,7 +421,7 @@ class Failback:
                         target=back.target,
                         source=back.source,
                         flow_back=back.name,
-                        command=typed(*COMMAND.split(), "--flow", self._ways.there.name, *only),
+                        command=typed(*COMMAND.split(), "--flow", self.ways.there.name, *only),
                     )
 
 

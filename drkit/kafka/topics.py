@@ -27,7 +27,7 @@ from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_d
 
 from drkit.clock import monotonic
 from drkit.counted import counted, first_of
-from drkit.errors import DrkitError, Failed, NotAuthorized
+from drkit.errors import DrkitError, Failed, NotAuthorized, raise_first
 from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.raw import RawCluster, RawError, ask_once
 from drkit.kafka.requests import TopicMetadata, metadata
@@ -330,8 +330,7 @@ def ensure_own_topic(
         plan = TopicPlan(name, partitions, replicas or BROKER_DEFAULT, {**needed, **optional})
         if (failed := create_topics(cluster, [plan])) and optional:
             failed = create_topics(cluster, [plan._replace(configs=needed)])
-        for error in failed.values():
-            raise error
+        raise_first(failed)
         topic = appeared(cluster, name)
     with suppress(NotAuthorized):
         existing = topic_configs(cluster, [name]).get(name, {})

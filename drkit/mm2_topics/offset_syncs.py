@@ -175,21 +175,17 @@ class OffsetSyncs:
 
 @contextmanager
 def syncing(
-    flow: FlowSettings,
-    clusters: Clusters,
-    state: StateTopic,
-    *,
-    once: bool,
-    now: Callable[[], FlowSettings] | None = None,
+    clusters: Clusters, state: StateTopic, now: Callable[[], FlowSettings], *, once: bool
 ) -> Iterator[None]:
-    """Offset syncs for as long as the context lasts; none with `once`, or where the flow wants none.
+    """Run offset syncs for as long as the context lasts; none with `once`, or if the flow wants none.
 
-    :param now: the flow's current settings, which may change
+    :param now: returns the flow's current settings, which may change
     """
+    flow = now()
     if once or not flow.emit_offset_syncs:
         yield
         return
-    emitter = OffsetSyncEmitter(OffsetSyncs(clusters, flow, state), now or (lambda: flow))
+    emitter = OffsetSyncEmitter(OffsetSyncs(clusters, flow, state), now)
     emitter.start()
     try:
         yield

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from drkit import observe
 from drkit.config import ClusterSettings
-from drkit.errors import Failed
+from drkit.errors import Failed, raise_first
 from drkit.kafka.admin import Cluster
 from drkit.kafka.clients import QUIET, Producer, confluent_config, deliver
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, appeared, create_topics, describe_topics
@@ -43,8 +43,7 @@ def ensure_mm2_topic(cluster: Cluster, name: str, replicas: int) -> UUID:
         return found.topic_id
     factor = replicas if replicas == BROKER_DEFAULT else min(replicas, len(cluster.brokers))
     plan = TopicPlan(name, 1, factor, {"cleanup.policy": "compact", "segment.bytes": _SEGMENT_BYTES})
-    for error in create_topics(cluster, [plan]).values():
-        raise error
+    raise_first(create_topics(cluster, [plan]))
     return appeared(cluster, name).topic_id
 
 

@@ -309,24 +309,18 @@ class FlowFigures:
             observe.keep((status.source, status.target), {p.topic for p in status.partitions})
 
 
+@dataclass(frozen=True, eq=False)
 class FlowCollector(Collector):
-    """Makes the metrics of all flows at each scrape.
+    """Makes the metrics of all flows at each scrape."""
 
-    :param figures: the current flows
-    :param clock: the steady clock of the figures
-    :param faults: of each flow at a time of that clock, the same as in the health check and on the page
-    :param drills: the samples of drills; must not wait for a cluster
-    """
-
-    def __init__(
-        self,
-        figures: Callable[[], Iterable[FlowFigures]],
-        clock: Callable[[], float],
-        faults: Callable[[float], _Faults] = lambda _now: {},
-        drills: DrillSamples = tuple,
-    ) -> None:
-        self._figures, self._faults, self._drills = figures, faults, drills
-        self._clock = clock
+    figures: Callable[[], Iterable[FlowFigures]]
+    """Returns the current flows."""
+    clock: Callable[[], float]
+    """The steady clock of the figures."""
+    faults: Callable[[float], _Faults] = lambda _now: {}
+    """Of each flow at a time of that clock, the same as in the health check and on the page."""
+    drills: DrillSamples = tuple
+    """The samples of drills; must not wait for a cluster."""
 
     def collect(self) -> Iterator[Metric]:
         """Every family of the table, in its order."""
@@ -336,9 +330,9 @@ class FlowCollector(Collector):
             )
             for row in _TABLE
         }
-        now = self._clock()
-        flows = (_samples(figures, now) for figures in self._figures())
-        samples = [_health(self._faults(now)), *flows, self._drills()]
+        now = self.clock()
+        flows = (_samples(figures, now) for figures in self.figures())
+        samples = [_health(self.faults(now)), *flows, self.drills()]
         for each in samples:
             for name, labels, value in each:
                 if value is not None:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from drkit.clock import wall_ms
-from drkit.errors import Refused
+from drkit.errors import Refused, raise_first
 from drkit.flow_state.names import quarantine_topic
 from drkit.flow_state.records import (
     ClustersRecord,
@@ -317,8 +317,7 @@ class Quarantine:
         configs = {**_SETTINGS, MAX_MESSAGE_BYTES: str(like.max_bytes + _HEADER_ROOM)}
         topic = ensure_own_topic(self._log.cluster, name, configs, max(like.partitions, most))
         if len(topic.leaders) < most:  # an earlier export was of fewer
-            for error in create_partitions(self._log.cluster, {name: most}).values():
-                raise error
+            raise_first(create_partitions(self._log.cluster, {name: most}))
         if known is not None and known.topic_id is None:
             put(QuarantineRecord(known.run_id, name, topic.topic_id))
         return topic

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 import threading
-from types import MappingProxyType
 from typing import Any, Final
 from uuid import UUID
 
@@ -216,42 +216,38 @@ _DRAIN_SECONDS: Final = 1.5
 _GOODBYE_SECONDS: Final = 0.5
 
 
+@dataclass
 class FlowMemory:
-    """A flow, and what outlives one attempt to run it.
+    """A flow, and what outlives one attempt to run it."""
 
-    :param run_id: of this process; the lease on the target carries it
-    :param once: end when everything that was on the source at the start is copied
-    :param standby: wait for the lease for as long as another run holds it
-    :param both_ways: the process runs the flow in the other direction, too
-    :param files: fingerprints of the configuration
-    """
+    clusters: tuple[ClusterSettings, ClusterSettings]
+    flow: FlowSettings
+    workshop: SharedSpark
+    run_id: str
+    """Of this process; the lease on the target carries it."""
+    _: KW_ONLY
+    once: bool = False
+    """End when everything that was on the source at the start is copied."""
+    standby: bool = False
+    """Wait for the lease for as long as another run holds it."""
+    both_ways: bool = False
+    """The process runs the flow in the other direction, too."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Fingerprints of the configuration."""
+    rates: Rates = field(default_factory=Rates, init=False)
+    events: TaskEvents = field(init=False)
+    found: TopicSyncResult = field(default_factory=TopicSyncResult, init=False)
+    bound: Bound | None = field(default=None, init=False)
+    """With `once`: where to end, as seen at the first attempt's start."""
+    groups: dict[str, Any] = field(default_factory=dict, init=False)
+    """With `once`: what the last checkpoint round did for the groups."""
+    progress: Progress | None = field(default=None, init=False)
+    leases: Callable[[], list[PartitionAssignment]] = field(default=list, init=False)
+    cut: EpochLoop | None = field(default=None, init=False)
+    """Epochs of the previous attempt whose tasks may still be running."""
 
-    def __init__(
-        self,
-        clusters: tuple[ClusterSettings, ClusterSettings],
-        flow: FlowSettings,
-        workshop: SharedSpark,
-        run_id: str,
-        *,
-        once: bool = False,
-        standby: bool = False,
-        both_ways: bool = False,
-        files: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        self.flow, self.clusters, self.files = flow, clusters, files
-        self.workshop, self.run_id = workshop, run_id
-        self.once, self.standby, self.both_ways = once, standby, both_ways
-        self.rates = Rates()
-        self.events = TaskEvents(flow.name, self._stopped)
-        self.found = TopicSyncResult()
-        self.bound: Bound | None = None
-        """With `once`: where to end, as seen at the first attempt's start."""
-        self.groups: dict[str, Any] = {}
-        """With `once`: what the last checkpoint round did for the groups."""
-        self.progress: Progress | None = None
-        self.leases: Callable[[], list[PartitionAssignment]] = list
-        self.cut: EpochLoop | None = None
-        """Epochs of the previous attempt whose tasks may still be running."""
+    def __post_init__(self) -> None:
+        self.events = TaskEvents(self.flow.name, self._stopped)
 
     def _stopped(self, at: TopicPartition, reason: str) -> None:
         if self.progress is not None:
@@ -293,7 +289,12 @@ class FlowRun:
         self._promoted = self._waiting = frozenset[str]()
         """Topics that the opposite flow has promoted, before their return: by state, and at the last look."""
         self._side_jobs = SideJobs(
-            job.workshop, (source, target), state, self._progress, lambda: job.flow, lambda: self._waiting
+            job.workshop,
+            (source, target),
+            state,
+            self._progress.totals.groups,
+            lambda: job.flow,
+            lambda: self._waiting,
         )
         self._finished = threading.Event()
         self._nothing_reported = self._plan_unreported = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 import threading
 from typing import Any, Final
 
@@ -24,42 +25,12 @@ from drkit.mm2_topics.offset_syncs import OffsetSyncEmitter, OffsetSyncs, syncin
 from drkit.replicate.once import wants_another_round
 from drkit.spark.jobs import SparkJobs, round_jobs, run_round
 from drkit.spark.session import SharedSpark
-from drkit.status.progress import Progress
 from drkit.time_limit import within
 
 _FIRST_LOOK_SECONDS: Final = 1.0
 _SETTINGS_SECONDS: Final = 0.5
 _STOP_SECONDS: Final = 2.0
 _GOODBYE_SECONDS: Final = 0.5
-
-
-@contextmanager
-def rounds(
-    flow: FlowSettings,
-    workshop: SharedSpark,
-    clusters: tuple[Cluster, Cluster],
-    state: StateTopic,
-    totals: RoundTotals,
-    *,
-    once: bool,
-    now: Callable[[], FlowSettings] | None = None,
-    waiting: Callable[[], frozenset[str]] = frozenset,
-) -> Iterator[None]:
-    """Run checkpoint rounds for as long as the context lasts; none with `once`, or if the flow needs none.
-
-    :param now: returns the flow's current settings, which may change
-    :param waiting: source topics that are not copied before their return
-    """
-    if once or not wants_checkpoints(flow):
-        yield
-        return
-    both = clusters[0].settings, clusters[1].settings
-    driver = CheckpointDriver(both, flow, state, totals, now, waiting=waiting)
-    driver.start(round_jobs(workshop, flow))
-    try:
-        yield
-    finally:
-        within(_GOODBYE_SECONDS, driver.stop)
 
 
 class CheckpointDriver:
@@ -223,35 +194,39 @@ _PAUSE_SECONDS: Final = 0.5
 """Pause between two of the last rounds: coordinators of a new cluster load for a moment."""
 
 
+@dataclass
 class SideJobs:
-    """Runs checkpoint rounds and offset syncs during a copy, or once when a copy with an end is complete.
+    """Runs checkpoint rounds and offset syncs during a copy, or once when a copy with an end is complete."""
 
-    :param now: returns the flow's current settings, which may change
-    :param waiting: source topics that are not copied before their return
-    """
-
-    def __init__(
-        self,
-        workshop: SharedSpark,
-        clusters: tuple[Cluster, Cluster],
-        state: StateTopic,
-        progress: Progress,
-        now: Callable[[], FlowSettings],
-        waiting: Callable[[], frozenset[str]] = frozenset,
-    ) -> None:
-        self._waiting = waiting
-        self._workshop, self._clusters, self._state = workshop, clusters, state
-        self._totals, self._now = progress.totals.groups, now
+    workshop: SharedSpark
+    clusters: tuple[Cluster, Cluster]
+    state: StateTopic
+    totals: RoundTotals
+    now: Callable[[], FlowSettings]
+    """Returns the flow's current settings, which may change."""
+    waiting: Callable[[], frozenset[str]] = frozenset
+    """Returns source topics that are not copied before their return."""
 
     @contextmanager
     def running(self, *, once: bool) -> Iterator[None]:
         """Run both until the end of the context; neither with `once`."""
-        what = self._now(), self._workshop, self._clusters, self._state, self._totals
-        with (
-            rounds(*what, once=once, now=self._now, waiting=self._waiting),
-            syncing(self._now(), self._clusters, self._state, once=once, now=self._now),
-        ):
+        with self._rounds(once=once), syncing(self.clusters, self.state, self.now, once=once):
             yield
+
+    @contextmanager
+    def _rounds(self, *, once: bool) -> Iterator[None]:
+        """Run checkpoint rounds for as long as the context lasts; none if the flow needs none."""
+        flow = self.now()
+        if once or not wants_checkpoints(flow):
+            yield
+            return
+        both = self.clusters[0].settings, self.clusters[1].settings
+        driver = CheckpointDriver(both, flow, self.state, self.totals, self.now, waiting=self.waiting)
+        driver.start(round_jobs(self.workshop, flow))
+        try:
+            yield
+        finally:
+            within(_GOODBYE_SECONDS, driver.stop)
 
     def finish(self, stop: threading.Event) -> dict[str, Any]:
         """Write the final positions of groups and the final offset syncs, after a copy with an end.
@@ -259,18 +234,18 @@ class SideJobs:
         :returns: summary of the last checkpoint round; empty if the flow needs no rounds
         :raises DrkitError: a cluster does not answer, or a round's job has died
         """
-        flow = self._now()
+        flow = self.now()
         if flow.emit_offset_syncs:
-            OffsetSyncEmitter(OffsetSyncs(self._clusters, flow, self._state), self._now).look_once()
-        if not wants_checkpoints(flow) or not self._workshop.wait(stop):
+            OffsetSyncEmitter(OffsetSyncs(self.clusters, flow, self.state), self.now).look_once()
+        if not wants_checkpoints(flow) or not self.workshop.wait(stop):
             return {}
         return self._last_rounds(flow, stop)
 
     def _last_rounds(self, flow: FlowSettings, stop: threading.Event) -> dict[str, Any]:
         """Run rounds, one after another, until one leaves nothing to do."""
-        both = self._clusters[0].settings, self._clusters[1].settings
-        driver = CheckpointDriver(both, flow, self._state, self._totals, waiting=self._waiting)
-        jobs = round_jobs(self._workshop, flow)
+        both = self.clusters[0].settings, self.clusters[1].settings
+        driver = CheckpointDriver(both, flow, self.state, self.totals, waiting=self.waiting)
+        jobs = round_jobs(self.workshop, flow)
         done: dict[str, Any] = {}
         with closing(driver):
             for number in range(_LAST_ROUNDS):

@@ -6,7 +6,7 @@ A topic that fails is left out and reported; the others continue.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 import time
 from typing import Final
@@ -60,33 +60,32 @@ Ranges = dict[TopicPartition, tuple[int, int]]
 """Partition of the target → first offset and end offset."""
 
 
+@dataclass
 class EarlierRecords:
     """Finds records in topics of the target into which drkit has copied nothing yet (decision 0029).
 
     Most often another tool copied them, such as MirrorMaker 2. A copy from the start would add every record a
     second time, so the topic is left out until an operator decides.
-
-    :param state: of the flow; a topic in it was checked when it was new
-    :param unexplained: returns topics whose records no flow in the other direction explains, and the remedy
     """
 
-    def __init__(
-        self, target: Cluster, flow: FlowSettings, state: StateTopic, unexplained: Unexplained
-    ) -> None:
-        self._target, self._flow, self._state = target, flow, state
-        self._unexplained = unexplained
-        self._refused: dict[str, tuple[Ranges, Refused]] = {}
+    target: Cluster
+    flow: FlowSettings
+    state: StateTopic
+    """Of the flow; a topic in it was checked when it was new."""
+    unexplained: Unexplained
+    """Returns topics whose records no flow in the other direction explains, and the remedy."""
+    _refused: dict[str, tuple[Ranges, Refused]] = field(default_factory=dict, init=False)
 
     def refused(self, pairs: Iterable[Pair]) -> dict[str, DrkitError]:
         """Return source topics whose copies hold unexplained records, each with the reason and the remedies.
 
         :raises DrkitError: the target does not answer
         """
-        flow = self._flow
+        flow = self.flow
         if flow.on_target_not_empty == "append" or flow.takeover_from_mm2:
             return {}
         new_pairs = [p for p in pairs if self._is_new(p)]
-        hints = self._unexplained([p.target_name for p in new_pairs])
+        hints = self.unexplained([p.target_name for p in new_pairs])
         new_pairs = [p for p in new_pairs if p.target_name in hints]
         held = self._held([tp for pair in new_pairs for tp in _partitions(pair)])
         refusals: dict[str, tuple[Ranges, Refused]] = {}
@@ -103,14 +102,14 @@ class EarlierRecords:
 
     def _is_new(self, pair: Pair) -> bool:
         """Return whether the copy existed before drkit; heartbeats are no data, and MM2 writes them too."""
-        known, name = self._state.get(GenerationRecord, pair.source.name), pair.source.name
-        if pair.target is None or self._flow.is_heartbeats(name):
+        known, name = self.state.get(GenerationRecord, pair.source.name), pair.source.name
+        if pair.target is None or self.flow.is_heartbeats(name):
             return False
         return known is None or known.target_id != pair.target.topic_id
 
     def _held(self, partitions: list[TopicPartition]) -> Ranges:
-        starts = list_offsets(self._target, partitions, "earliest")
-        ends = list_offsets(self._target, partitions, "latest", committed=True)
+        starts = list_offsets(self.target, partitions, "earliest")
+        ends = list_offsets(self.target, partitions, "latest", committed=True)
         return {tp: (starts[tp], ends[tp]) for tp in partitions if ends[tp] > starts[tp]}
 
     def _first_times(self, ranges: Ranges) -> dict[TopicPartition, int]:
@@ -127,21 +126,21 @@ class EarlierRecords:
                         times[tp] = first.timestamp
             return times
 
-        return ask_once(self._target.settings, self._flow.name, read, what="read the copies")
+        return ask_once(self.target.settings, self.flow.name, read, what="read the copies")
 
     def _refusal(self, pair: Pair, ranges: Ranges, times: dict[TopicPartition, int], hint: str) -> Refused:
         records = sum(end - start for tp, (start, end) in ranges.items() if tp in times)
         first = datetime.fromtimestamp(max(0, min(times.values())) / 1000, UTC)
         return Refused(
             "foreign_records_in_copy",
-            where=f"topic {pair.source.name}, flow {self._flow.name}: {pair.target_name} on"
-            f" {self._target.alias}",
+            where=f"topic {pair.source.name}, flow {self.flow.name}: {pair.target_name} on"
+            f" {self.target.alias}",
             evidence=f"up to {records} {'record' if records == 1 else 'records'} in {len(times)} of"
             f" {len(pair.source.leaders)} partitions, the earliest of"
             f" {first.isoformat(timespec='seconds').replace('+00:00', 'Z')}",
             hint=f"{hint}; or {_APPEND}"
             if hint
-            else f"{_TAKEOVER}; {_APPEND}; or {to_copy_again(self._target, self._flow)}",
+            else f"{_TAKEOVER}; {_APPEND}; or {to_copy_again(self.target, self.flow)}",
         )
 
 

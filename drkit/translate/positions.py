@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from drkit import observe
@@ -125,26 +126,21 @@ def _known(target: ClusterSettings, flow: FlowSettings) -> CopiedTopics:
     return known
 
 
+@dataclass(frozen=True)
 class _Asking:
-    """One question, over connections to both sides.
+    """One question, over connections to both sides."""
 
-    :param source: None: it does not answer
-    """
-
-    def __init__(
-        self,
-        flow: FlowSettings,
-        known: CopiedTopics,
-        settings: ClusterSettings,
-        source: RawCluster | None,
-        target: RawCluster,
-    ) -> None:
-        self._flow, self._known, self._settings = flow, known, settings
-        self._source, self._target = source, target
+    flow: FlowSettings
+    known: CopiedTopics
+    settings: ClusterSettings
+    """Of the target."""
+    source: RawCluster | None
+    """None: it does not answer."""
+    target: RawCluster
 
     async def answer(self, question: PositionQuestion) -> list[Line]:
         """The lines of the answer."""
-        await self._target.connect()
+        await self.target.connect()
         source = await self._reached()
         committed = await self._offsets(question, source)
         looked = await self._look(committed, source, reverse=question.reverse)
@@ -152,36 +148,34 @@ class _Asking:
 
     async def look(self, partitions: Iterable[TopicPartition], *, reverse: bool) -> Looked:
         """The offset mapping of one side's partitions to the other side."""
-        await self._target.connect()
+        await self.target.connect()
         return await self._look(partitions, await self._reached(), reverse=reverse)
 
     async def _look(
         self, partitions: Iterable[TopicPartition], source: RawCluster | None, *, reverse: bool
     ) -> Looked:
-        names = self._known.upstream if reverse else {t: t for t in self._known.topics}
-        pairs = {
-            at: self._known.pair(names[at.topic], at.partition) for at in partitions if at.topic in names
-        }
-        look = PositionReader(self._target, self._flow.source).look
-        places = await look(pairs.values(), self._known.producers, source)
-        return Looked(pairs, places, self._flow.name, reverse=reverse)
+        names = self.known.upstream if reverse else {t: t for t in self.known.topics}
+        pairs = {at: self.known.pair(names[at.topic], at.partition) for at in partitions if at.topic in names}
+        look = PositionReader(self.target, self.flow.source).look
+        places = await look(pairs.values(), self.known.producers, source)
+        return Looked(pairs, places, self.flow.name, reverse=reverse)
 
     async def _reached(self) -> RawCluster | None:
         """The source, when it answers."""
-        if self._source is None:
+        if self.source is None:
             return None
         try:
-            await self._source.connect(_CONNECT_MS)
+            await self.source.connect(_CONNECT_MS)
         except DrkitError:
             return None
-        return self._source
+        return self.source
 
     async def _offsets(
         self, question: PositionQuestion, source: RawCluster | None
     ) -> dict[TopicPartition, int]:
         if question.group is None:
             return {TopicPartition(question.topic or "", question.partition or 0): question.offset or 0}
-        at = self._target if question.reverse else source
+        at = self.target if question.reverse else source
         if at is None:
             return self._checkpointed(question.group)
         offsets = (await Groups(at).offsets([question.group]))[question.group]
@@ -197,10 +191,10 @@ class _Asking:
 
     def _checkpointed(self, group: str) -> dict[TopicPartition, int]:
         """What the group had committed on the source at the last checkpoint."""
-        topic = self._flow.mm2_topics.checkpoints(self._flow.source)
-        there = describe_topics(Cluster.connect(self._settings), [topic]).get(topic)
-        names = self._known.upstream
-        with closing(CheckpointTail(self._settings, topic)) as tail:
+        topic = self.flow.mm2_topics.checkpoints(self.flow.source)
+        there = describe_topics(Cluster.connect(self.settings), [topic]).get(topic)
+        names = self.known.upstream
+        with closing(CheckpointTail(self.settings, topic)) as tail:
             tail.read(there.topic_id if there is not None else None)
         checkpoints, unreadable = tail.of([group]).get(group), tail.unreadable
         damaged = f"; {unreadable} of its records are none, {tail.first_unreadable}" if unreadable else ""
@@ -208,14 +202,14 @@ class _Asking:
             number = sum(map(len, tail.newest.values()))
             raise ClusterUnreachable(
                 "source_silent_no_checkpoint",
-                where=f"group {group}, {self._flow.source}",
-                evidence=f"{number} checkpoints in {topic} on {self._flow.target},"
+                where=f"group {group}, {self.flow.source}",
+                evidence=f"{number} checkpoints in {topic} on {self.flow.target},"
                 f" none of this group{damaged}",
             )
         if damaged:
             observe.event(
-                "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=topic,
-                cluster=self._flow.target, records=unreadable, reason=tail.first_unreadable,
+                "internal_topic_unreadable", level="warning", flow=self.flow.name, topic=topic,
+                cluster=self.flow.target, records=unreadable, reason=tail.first_unreadable,
             )  # fmt: skip
         return {
             TopicPartition(names[at.topic], at.partition): seen.upstream

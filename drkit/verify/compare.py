@@ -176,28 +176,23 @@ class _Side:
         return next(iter(self.all.values()))
 
 
+@dataclass
 class UnmatchedRecords:
-    """Joins strays of both sides by content.
+    """Joins strays of both sides by content."""
 
-    :param moved: called with (source, target) of the same content
-    :param lost: called with a record without a counterpart
-    :param different: called with (source, target) at the same offset that nothing else explains
-    """
-
-    def __init__(
-        self,
-        moved: Callable[[Stray, Stray], None],
-        lost: Callable[[Stray], None],
-        different: Callable[[Stray, Stray], None],
-    ) -> None:
-        self._moved, self._lost, self._different = moved, lost, different
-        self._sides = {True: _Side(), False: _Side()}
-        """Strays of the source under True, of the target under False."""
+    moved: Callable[[Stray, Stray], None]
+    """Called with (source, target) of the same content."""
+    lost: Callable[[Stray], None]
+    """Called with a record without a counterpart."""
+    different: Callable[[Stray, Stray], None]
+    """Called with (source, target) at the same offset that nothing else explains."""
+    _sides: dict[bool, _Side] = field(default_factory=lambda: {True: _Side(), False: _Side()}, init=False)
+    """Strays of the source under True, of the target under False."""
 
     def add(self, stray: Stray) -> None:
         """Add a record whose expected offset on the other side is empty or holds another record."""
         if (counterpart := self._sides[not stray.on_source].take(stray.digest)) is not None:
-            self._moved(*_source_first(stray, counterpart))
+            self.moved(*_source_first(stray, counterpart))
             return
         side = self._sides[stray.on_source]
         side.add(stray)
@@ -220,10 +215,10 @@ class UnmatchedRecords:
         self._sides[stray.on_source].remove(stray)
         partner, other = stray.partner, self._sides[not stray.on_source]
         if partner is None or other.all.get(partner.offset) is not partner:
-            self._lost(stray)
+            self.lost(stray)
             return
         other.remove(partner)
-        self._different(*_source_first(stray, partner))
+        self.different(*_source_first(stray, partner))
 
 
 def _source_first(stray: Stray, other: Stray) -> tuple[Stray, Stray]:

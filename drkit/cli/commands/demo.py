@@ -26,7 +26,6 @@ from drkit.cli.options import OptionGroup, flag, option
     "file",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("drkit.toml"),
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="With --keep: configuration file to write.",
 )
@@ -35,7 +34,6 @@ from drkit.cli.options import OptionGroup, flag, option
     type=click.IntRange(100, 5000),
     metavar="COUNT",
     default=2000,
-    show_default=True,
     group=OptionGroup.HOW,
     help="Orders per second. Lower it on a busy machine.",
 )
@@ -43,7 +41,6 @@ from drkit.cli.options import OptionGroup, flag, option
     "--until",
     type=click.Choice(["proof", "switchover", "failover", "home"]),
     default="home",
-    show_default=True,
     group=OptionGroup.HOW,
     help="Last part: proof compares both clusters, switchover switches there and back, failover kills the"
     " primary, home fails back. --keep ends with proof.",
@@ -57,7 +54,6 @@ from drkit.cli.options import OptionGroup, flag, option
     "--report",
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("drkit-drill"),
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="With --drill: folder for report.json and drill.html.",
 )

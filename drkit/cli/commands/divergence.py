@@ -75,18 +75,10 @@ def diverged(context: click.Context, /, **given: Any) -> Any:
     "how",
     type=click.Choice(["parquet", "jsonl"]),
     default="parquet",
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="Format of records: bytes in Parquet, or Base64 in JSON lines.",
 )
-@option(
-    "--topic",
-    "topics",
-    multiple=True,
-    group=OptionGroup.SELECTION,
-    default_is="all",
-    help="A topic of the old primary.",
-)
+@options.topics("A topic of the old primary.")
 @options.spark()
 @click.pass_context
 def export(context: click.Context, /, **given: Any) -> Any:

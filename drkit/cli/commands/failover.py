@@ -30,13 +30,7 @@ from drkit.endpoint import LARGEST_TERM
     group=OptionGroup.MOVES,
     help="The group, the topics it reads, and every other group that reads them.",
 )
-@option(
-    "--topic",
-    "topics",
-    multiple=True,
-    group=OptionGroup.MOVES,
-    help="The topic and every group that reads it.",
-)
+@options.topics("The topic and every group that reads it.", "", OptionGroup.MOVES)
 @flag("--all", "whole", group=OptionGroup.MOVES, help="All topics of the flow that have not moved yet.")
 @flag("--planned", group=OptionGroup.HOW, help="Switch over: lose nothing, fence the old primary.")
 @options.dry_run("Show what each step would do; change nothing.")

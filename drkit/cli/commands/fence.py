@@ -7,7 +7,7 @@ from typing import Any
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, option, text
+from drkit.cli.options import OptionGroup, text
 
 _PENDING = (
     "the only one, else the only one with a pending fence or lift, else the one that waits for its return"
@@ -70,14 +70,7 @@ def pay(**given: Any) -> None:
 )
 @options.flow()
 @options.dry_run()
-@option(
-    "--topic",
-    "topics",
-    multiple=True,
-    group=OptionGroup.SELECTION,
-    default_is="all",
-    help="A topic of the source.",
-)
+@options.topics("A topic of the source.")
 @text(
     "--accept-divergence",
     metavar="REASON",

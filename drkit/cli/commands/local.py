@@ -46,7 +46,6 @@ def local() -> None:
     type=click.IntRange(1, 5),
     metavar="COUNT",
     default=1,
-    show_default=True,
     group=OptionGroup.HOW,
     help="Brokers per cluster.",
 )
@@ -55,7 +54,6 @@ def local() -> None:
     "config",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("drkit.toml"),
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="Configuration file to write.",
 )

@@ -32,14 +32,7 @@ from drkit.cli.options import OptionGroup, flag, option, text
     help="manifest.json of the export.",
 )
 @options.flow("the export's", OptionGroup.MOVES)
-@option(
-    "--topic",
-    "topics",
-    multiple=True,
-    group=OptionGroup.MOVES,
-    default_is="all in the export",
-    help="A topic of the old primary.",
-)
+@options.topics("A topic of the old primary.", "all in the export", OptionGroup.MOVES)
 @flag("--to-quarantine", group=OptionGroup.HOW, help="Append to TOPIC.divergent.TERM instead of the topic.")
 @option(
     "--same",

@@ -37,7 +37,6 @@ from drkit.cli.options import OptionGroup, flag, option
     "--interval",
     type=click.FloatRange(0.2),
     default=2.0,
-    show_default=True,
     metavar="SECONDS",
     group=OptionGroup.OUTPUT,
     help="With --watch: time between refreshes.",

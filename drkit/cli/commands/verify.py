@@ -20,9 +20,7 @@ from drkit.cli.options import OptionGroup, flag, option
     }
 )
 @options.flow("all")
-@option(
-    "--topic", "topics", multiple=True, group=OptionGroup.SELECTION, default_is="all", help="A source topic."
-)
+@options.topics("A source topic.")
 @flag(
     "--from-checked",
     "only_new",
@@ -34,7 +32,6 @@ from drkit.cli.options import OptionGroup, flag, option
     type=click.IntRange(0),
     metavar="COUNT",
     default=10,
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="Number of differences to show; all are counted.",
 )

@@ -48,7 +48,6 @@ from drkit.cli.options import OptionGroup, option, text
     "--metrics-address",
     metavar="ADDRESS",
     default="127.0.0.1",
-    show_default=True,
     group=OptionGroup.METRICS,
     help="Address to listen on.",
 )

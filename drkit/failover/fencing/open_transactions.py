@@ -11,7 +11,7 @@ decided.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -82,30 +82,22 @@ class Resolved:
         return found
 
 
+@dataclass
 class TransactionResolver:
-    """Resolves the open transactions on some topics.
+    """Resolves the open transactions on some topics."""
 
-    :param suspend: suspends a fence that also refuses markers; None if it does not
-    :param restore: applies the fence again
-    """
-
-    def __init__(
-        self,
-        cluster: RawCluster,
-        topics: Collection[str],
-        *,
-        wait_seconds: float,
-        aborts: bool,
-        suspend: Suspend | None = None,
-        restore: Suspend | None = None,
-        clock: Seconds = monotonic,
-    ) -> None:
-        self._cluster, self._topics = cluster, topics
-        self._wait_seconds, self._aborts = wait_seconds, aborts
-        self._suspend, self._restore = suspend, restore
-        self._clock = clock
-        self._known = Owners({}, "")
-        self.resolved = Resolved()
+    cluster: RawCluster
+    topics: Collection[str]
+    _: KW_ONLY
+    wait_seconds: float
+    aborts: bool
+    suspend: Suspend | None = None
+    """Suspends a fence that also refuses markers; None if it does not."""
+    restore: Suspend | None = None
+    """Applies the fence again."""
+    clock: Seconds = monotonic
+    resolved: Resolved = field(default_factory=Resolved, init=False)
+    _known: Owners = field(default_factory=lambda: Owners({}, ""), init=False)
 
     def beforehand(self) -> None:
         """End open transactions before a fence that refuses markers is applied.
@@ -114,10 +106,10 @@ class TransactionResolver:
 
         :raises RawError: the cluster stopped answering
         """
-        if self._aborts and self._suspend is not None:
-            if found := self._gone(self._wait_seconds):
+        if self.aborts and self.suspend is not None:
+            if found := self._gone(self.wait_seconds):
                 self._end(found)
-            self._wait_seconds = 0.0
+            self.wait_seconds = 0.0
 
     def run(self) -> Resolved:
         """Wait, then abort, until no transaction is open; return the outcome.
@@ -125,7 +117,7 @@ class TransactionResolver:
         :raises Refused: some are open, and the settings do not abort them
         :raises RawError: the cluster stopped answering
         """
-        wait = self._wait_seconds
+        wait = self.wait_seconds
         for _ in range(_ROUNDS):
             found = self._gone(wait)
             if not found or (self._known.silent and all(map(self._stays, _producers(found)))):
@@ -137,9 +129,9 @@ class TransactionResolver:
         return self.resolved
 
     def _open(self) -> Found:
-        found: Found = self._cluster.loop.run(open_on, self._cluster, self._topics)
+        found: Found = self.cluster.loop.run(open_on, self.cluster, self.topics)
         if found:
-            self._known = self._cluster.loop.run(all_owners, self._cluster, _producers(found))
+            self._known = self.cluster.loop.run(all_owners, self.cluster, _producers(found))
             self.resolved.see(found, self._known.owners)
         return found
 
@@ -152,12 +144,12 @@ class TransactionResolver:
 
         If the fence refuses markers, the wait also ends when every open transaction is decided.
         """
-        deadline = self._clock() + seconds
+        deadline = self.clock() + seconds
         first = _each(found := self._open())
-        while first & _each(found) and self._clock() < deadline:
-            if self._suspend is not None and all(self._is_decided(p) for p in _producers(found)):
+        while first & _each(found) and self.clock() < deadline:
+            if self.suspend is not None and all(self._is_decided(p) for p in _producers(found)):
                 break
-            self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS)
+            self.cluster.loop.run(self.cluster.loop.sleep, _PAUSE_SECONDS)
             found = self._open()
         return found
 
@@ -167,34 +159,34 @@ class TransactionResolver:
             if not self._is_decided(one.producer_id):
                 name = self.resolved.seen[one.producer_id]["transactional_id"]
                 waiting.setdefault(one.at, f"{one.at} by {name or f'producer {one.producer_id}'}")
-        if self._aborts or not waiting:
+        if self.aborts or not waiting:
             return
         evidence = ", ".join(waiting.values())
-        raise Refused("open_transactions", where=self._cluster.alias, evidence=evidence, count=len(waiting))
+        raise Refused("open_transactions", where=self.cluster.alias, evidence=evidence, count=len(waiting))
 
     def _suspended(self) -> None:
         """End transactions while the fence is suspended; the fence is always restored."""
-        if self._suspend is not None:
-            self._suspend()
+        if self.suspend is not None:
+            self.suspend()
         try:
             self._end(self._open())
         finally:
-            if self._restore is not None:
-                self._restore()
+            if self.restore is not None:
+                self.restore()
 
     def _end(self, found: Found) -> None:
-        if self._aborts:
+        if self.aborts:
             self._abort(found)
         wanted = {e for e in _each(found) if not self._stays(e[1])}
-        began, marked = self._clock(), False
-        while wanted & _each(found := self._open()) and self._clock() - began < _MARKERS_SECONDS:
-            if self._clock() - began >= _LOST_SECONDS and not marked:
+        began, marked = self.clock(), False
+        while wanted & _each(found := self._open()) and self.clock() - began < _MARKERS_SECONDS:
+            if self.clock() - began >= _LOST_SECONDS and not marked:
                 marked = True
                 # Their coordinators have lost a marker.
                 for producer in filter(self._is_decided, _producers(found)):
                     self._mark(producer, found, commits=self._known.owners[producer].commits)
                     self.resolved.seen[producer]["marked"] = True
-            self._cluster.loop.run(self._cluster.loop.sleep, _PAUSE_SECONDS / 10)
+            self.cluster.loop.run(self.cluster.loop.sleep, _PAUSE_SECONDS / 10)
 
     def _stays(self, producer: int) -> bool:
         return str(self.resolved.seen[producer]["ended"]).startswith(_NOT_ABORTED)
@@ -209,14 +201,14 @@ class TransactionResolver:
                 self._mark(producer, found, commits=False)
                 known["ended"] = "aborted by a marker: no coordinator knows it"
             elif not owner.is_decided:
-                code = self._cluster.loop.run(abort, self._cluster, owner.transactional_id)
+                code = self.cluster.loop.run(abort, self.cluster, owner.transactional_id)
                 known["ended"] = "aborted" if not code else f"{_NOT_ABORTED}: {error_name(code)}"
 
     def _mark(self, producer: int, found: Found, *, commits: bool) -> None:
         """End a transaction without its coordinator (KIP-664), in the epoch of its records."""
         for one in found:
             if one.producer_id == producer:
-                self._cluster.loop.run(partial(one.end, commits=commits), self._cluster, one.state.epoch)
+                self.cluster.loop.run(partial(one.end, commits=commits), self.cluster, one.state.epoch)
 
 
 def _producers(found: Found) -> set[int]:

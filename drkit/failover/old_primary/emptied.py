@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from drkit.config import FlowSettings
 from drkit.counted import first_of, size_text
-from drkit.errors import Failed, Refused
+from drkit.errors import Failed, Refused, raise_first
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.emptying.empty import allow_deletion, compact_only, empty, not_empty, put_back
 from drkit.flow_state.records import IncompleteRecord
@@ -201,9 +201,7 @@ def create_missing(context: Context, topic: str) -> None:
     partitions = len(describe_topics(context.target_admin(), [name])[name].leaders)
     if topic not in known:
         with context.effect(StepName.BEGIN, f"{_CREATE} {topic}", partitions=partitions):
-            for error in create_topics(there, [TopicPlan(topic, partitions, configs=dict(PASSIVE))]).values():
-                raise error
+            raise_first(create_topics(there, [TopicPlan(topic, partitions, configs=dict(PASSIVE))]))
     elif len(known[topic].leaders) < partitions:
         with context.effect(StepName.BEGIN, f"{_GROW} {topic}", partitions=partitions):
-            for error in create_partitions(there, {topic: partitions}).values():
-                raise error
+            raise_first(create_partitions(there, {topic: partitions}))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 import json
 import math
-from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar
+from typing import Any, ClassVar, Final, NoReturn, Self, TypeVar, dataclass_transform
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -64,13 +66,11 @@ class TaskData:
 
 
 class StateRecord(Body):
-    """One record. Subclasses are frozen dataclasses, one for each kind of key.
-
-    A kind whose :attr:`KEY` ends with a slash has one record for each name after it.
-    """
+    """One record. Subclasses are declared with :func:`state_record`, one for each kind of key."""
 
     __slots__ = ()
     KEY: ClassVar[str]
+    """One that ends with a slash has one record for each name after it."""
     REQUIRED: ClassVar[bool] = True
     """Without it drkit would act wrongly: a damaged one is refused. False: it is written again and again, so
     a damaged one counts as missing until then."""
@@ -88,6 +88,20 @@ class StateRecord(Body):
         """Raise Malformed where no record of this kind has such a name in its key."""
         if name:
             raise Malformed("a single record has no name")
+
+
+R = TypeVar("R", bound=StateRecord)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def state_record(key: str, *, required: bool = True) -> Callable[[type[R]], type[R]]:
+    """Make a frozen dataclass of a kind of record, with its `KEY` and `REQUIRED`."""
+
+    def make(kind: type[R]) -> type[R]:
+        kind.KEY, kind.REQUIRED = key, required
+        return dataclass(frozen=True, slots=True)(kind)
+
+    return make
 
 
 class TopicRecord(StateRecord):

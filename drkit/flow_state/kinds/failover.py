@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import PlainSerializer, TypeAdapter
 
@@ -21,7 +21,7 @@ from drkit.flow_state.codec.fields import (
     listed,
     text,
 )
-from drkit.flow_state.codec.record import Body, StateRecord
+from drkit.flow_state.codec.record import Body, StateRecord, state_record
 from drkit.topology.acls import Acl, AclRecord, from_json, to_json
 
 Sizes = Map[TopicName, Annotated[str, checked(text(32))] | None]
@@ -29,31 +29,25 @@ Sizes = Map[TopicName, Annotated[str, checked(text(32))] | None]
 _SHOWN: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("promotion")
 class PromotionRecord(StateRecord):
     """The failover that promoted the whole flow: from then on the flow does not run."""
-
-    KEY: ClassVar[str] = "promotion"
 
     term: Count
     run_id: Name
     at_ms: Count
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("opened")
 class OpenedRecord(StateRecord):
     """The newest failover that opened topics, also if none of them is left: a state without it is older."""
-
-    KEY: ClassVar[str] = "opened"
 
     term: Count
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("fence-debt")
 class PendingFence(StateRecord):
     """A pending fence: the old primary is to be fenced at the first contact."""
-
-    KEY: ClassVar[str] = "fence-debt"
 
     run_id: Name
     """Of the failover that could not fence."""
@@ -79,14 +73,12 @@ def _some(topics: tuple[str, ...]) -> str:
     return ", ".join(topics[:_SHOWN]) + (" …" if len(topics) > _SHOWN else "")
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("fence-lift")
 class PendingLift(StateRecord):
     """A pending lift of a fence: its failover was rolled back while the primary did not answer.
 
     What exactly is lifted is in :class:`FenceSizesRecord` and :class:`FenceAclsRecord`.
     """
-
-    KEY: ClassVar[str] = "fence-lift"
 
     run_id: Name
     """Of the failover that was rolled back."""
@@ -104,14 +96,12 @@ class PendingLift(StateRecord):
         return f"run {self.run_id} was rolled back, but {fenced}: {some}"
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("fence-sizes")
 class FenceSizesRecord(StateRecord):
     """Source topics of which a failover set ``max.message.bytes`` to 0. Never copied.
 
     `topics` has the value of each topic before; None: the topic had none of its own.
     """
-
-    KEY: ClassVar[str] = "fence-sizes"
 
     topics: Sizes
 
@@ -138,20 +128,16 @@ Acls = Annotated[frozenset[Acl], checked(_acls), PlainSerializer(to_json)]
 """As :func:`drkit.topology.acls.to_json` writes them."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("fence-acls")
 class FenceAclsRecord(StateRecord):
     """The ACLs with which a failover fenced the source. Never copied."""
-
-    KEY: ClassVar[str] = "fence-acls"
 
     acls: Acls
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("guard-acls")
 class GuardAclsRecord(FenceAclsRecord):
     """The ACLs that keep clients off the passive target since a turn: the next promotion lifts them."""
-
-    KEY: ClassVar[str] = "guard-acls"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +148,9 @@ class _AclPlan(Body):
     guard: Acls = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("acls")
 class AclsRecord(StateRecord):
     """What the flow keeps of its newest ACL plan."""
-
-    KEY: ClassVar[str] = "acls"
 
     plan: AclRecord
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import astuple, dataclass, replace
 import re
-from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 from pydantic import Field, PlainSerializer, TypeAdapter
 
@@ -34,7 +34,7 @@ from drkit.flow_state.codec.fields import (
     row,
     whole,
 )
-from drkit.flow_state.codec.record import Body, StateRecord
+from drkit.flow_state.codec.record import Body, StateRecord, state_record
 from drkit.kafka.transactions import ProducerIdentity
 from drkit.model import TopicPartition
 
@@ -44,12 +44,9 @@ Lifetime = Annotated[int, whole(0, _DAY_MS)]
 _RUN: Final = re.compile(r"[\w.-]{1,64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("control", required=False)
 class ControlRecord(StateRecord):
     """What the driver asks of its tasks: ``run`` under a newer plan, or ``stop``."""
-
-    KEY: ClassVar[str] = "control"
-    REQUIRED: ClassVar[bool] = False
 
     run_id: Name
     plan: Annotated[Count, Field(default=0)]
@@ -71,12 +68,9 @@ class Process(Body):
 _NO_PROCESS: Final = Process("", 0)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("lease", required=False)
 class LeaseRecord(StateRecord):
     """The run that copies the flow, and when it last renewed its lease."""
-
-    KEY: ClassVar[str] = "lease"
-    REQUIRED: ClassVar[bool] = False
 
     run_id: Name
     holder: Process
@@ -89,7 +83,8 @@ class LeaseRecord(StateRecord):
     @classmethod
     def of(cls, raw: Any) -> Self:
         """Return the record; the fields of its holder are among its own."""
-        found = super(LeaseRecord, cls).of({**raw, "holder": _NO_PROCESS} if isinstance(raw, dict) else raw)
+        fields = {**raw, "holder": _NO_PROCESS} if isinstance(raw, dict) else raw
+        found = super(LeaseRecord, cls).of(fields)  # noqa: UP008  a class with slots replaces the first one
         return replace(found, holder=Process.of(raw))
 
     def to_json(self) -> dict[str, Any]:
@@ -106,12 +101,9 @@ class LeaseRecord(StateRecord):
         return self.age_ms(now_ms) <= self.ttl_ms
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("configuration", required=False)
 class ConfigurationRecord(StateRecord):
     """The configuration of the flow's last replicator, which is kept when its lease ends."""
-
-    KEY: ClassVar[str] = "configuration"
-    REQUIRED: ClassVar[bool] = False
 
     parts: Map[Name, Name]
     """Part → fingerprint."""
@@ -121,15 +113,12 @@ class ConfigurationRecord(StateRecord):
         return tuple(part for part, value in own.items() if self.parts.get(part, value) != value)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("standby/", required=False)
 class StandbyRecord(StateRecord):
     """A process that waits for the lease; the name in the key is its run.
 
     It is the only record that a process without the lease writes, and only about itself.
     """
-
-    KEY: ClassVar[str] = "standby/"
-    REQUIRED: ClassVar[bool] = False
 
     process: Process
     since_ms: Count
@@ -151,24 +140,20 @@ class StandbyRecord(StateRecord):
         return max(0, now_ms - self.renewed_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("producer-ids")
 class ProducerIdsRecord(StateRecord):
     """The current producer id of live mode, and all earlier ones."""
-
-    KEY: ClassVar[str] = "producer-ids"
 
     current: Annotated[ProducerIdentity, row(Annotated[tuple[Count, Short], listed(2)], ProducerIdentity)]
     ids: Annotated[Many[Count], Field(alias="all")]
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("producer-ids/bulk/")
 class BulkProducerRecord(StateRecord):
     """The bucket that a producer id of bulk mode writes; the id is the name in the key.
 
     Each id has a key of its own: two tasks that find new ids at the same moment overwrite nothing.
     """
-
-    KEY: ClassVar[str] = "producer-ids/bulk/"
 
     bucket: Int32
 
@@ -178,30 +163,24 @@ class BulkProducerRecord(StateRecord):
         digits(name)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("offset-map")
 class OffsetMapRecord(StateRecord):
     """The id of the offset map by which topics were copied."""
-
-    KEY: ClassVar[str] = "offset-map"
 
     topic_id: TopicId
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("flow")
 class ClustersRecord(StateRecord):
     """Ids of the clusters between which the flow runs; aliases differ from one configuration to another."""
-
-    KEY: ClassVar[str] = "flow"
 
     source: Name
     target: Name
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("former-sources")
 class FormerSourcesRecord(StateRecord):
     """Ids of clusters that were the flow's source until another took their place: their exports stay."""
-
-    KEY: ClassVar[str] = "former-sources"
 
     ids: Many[Name]
 
@@ -215,12 +194,9 @@ class FormerSourcesRecord(StateRecord):
         return cls((*ids, source)) if source not in ids else cls(ids)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("speed", required=False)
 class SpeedRecord(StateRecord):
     """The fastest epoch lately in which the flow was behind all the time: what it is able to copy."""
-
-    KEY: ClassVar[str] = "speed"
-    REQUIRED: ClassVar[bool] = False
 
     at_ms: Count
     bytes: Count
@@ -233,11 +209,9 @@ class SpeedRecord(StateRecord):
         return self.bytes / self.seconds if self.seconds > 0 else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("skips")
 class SkipsRecord(StateRecord):
     """Producer ids on the source that all tasks leave out: an opposite flow wrote with them."""
-
-    KEY: ClassVar[str] = "skips"
 
     ids: Many[Count]
     writes_for_ms: Count = 0
@@ -253,24 +227,18 @@ class NotSynchronised(Body):
     """The first ones by name, each with its protocol type."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("control-key", required=False)
 class ControlKeyRecord(StateRecord):
     """All records of this flow have a MAC of the control key: one without was written by others."""
-
-    KEY: ClassVar[str] = "control-key"
-    REQUIRED: ClassVar[bool] = False
 
     at_ms: Count
     fingerprint: Name
     """Of the key that signed then."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("checkpoints", required=False)
 class CheckpointsRecord(StateRecord):
     """The last checkpoint round in short."""
-
-    KEY: ClassVar[str] = "checkpoints"
-    REQUIRED: ClassVar[bool] = False
 
     at_ms: Count
     ok_ms: Count = 0
@@ -380,12 +348,9 @@ def _write(ends: Mapping[TopicPartition, Ends]) -> dict[str, dict[str, list[Any]
     return topics
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("source-seen", required=False)
 class SourceSeenRecord(StateRecord):
     """First and end offsets of the source's partitions at its last answer."""
-
-    KEY: ClassVar[str] = "source-seen"
-    REQUIRED: ClassVar[bool] = False
 
     at_ms: Count
     ends: Annotated[

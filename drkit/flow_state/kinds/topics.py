@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, Final, Self
 
 from pydantic import Field
 
@@ -25,7 +25,7 @@ from drkit.flow_state.codec.fields import (
     row,
     whole,
 )
-from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord
+from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord, state_record
 from drkit.topology.topic_configs import Retention
 
 _WRITTEN: Final = ("source_cluster", "source_id", "target", "target_id", "generation")
@@ -44,11 +44,9 @@ class Role(StrEnum):
     """Producers own the copy: drkit does not change it any more."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("topic/")
 class GenerationRecord(TopicRecord):
     """A source topic and its copy. The ids tell both from later topics of the same names (KIP-516)."""
-
-    KEY: ClassVar[str] = "topic/"
 
     target: TopicName
     source_id: TopicId
@@ -62,15 +60,13 @@ class GenerationRecord(TopicRecord):
         return {key: found[key] for key in _WRITTEN if key in found}
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("role/")
 class RoleRecord(TopicRecord):
     """The role of a topic's copy since a failover.
 
     Where it was promoted, `frontiers` has the first source offset of each partition that was not copied (None
     where nothing was), and `ends` the copy's end, after which producers of the new primary wrote.
     """
-
-    KEY: ClassVar[str] = "role/"
 
     role: Role
     term: Count
@@ -118,14 +114,12 @@ class DelayedSetting(Body):
         return f"{setting} {self.before or 'unknown'} → {after}, followed at {when}"
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("configs/")
 class ConfigsRecord(TopicRecord):
     """The settings of the source topic at the last comparison.
 
     The source may be gone when its settings are to return to a promoted topic.
     """
-
-    KEY: ClassVar[str] = "configs/"
 
     settings: Annotated[Map[Name, Prose], Field(alias="set")]
     delayed: Omitted[Map[Name, DelayedSetting]] = None
@@ -152,23 +146,18 @@ class TakenOverPartition(Body):
     """MM2 left out records of aborted transactions."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("takeover/")
 class TakeoverRecord(TopicRecord):
     """The offsets at which a topic's partitions were taken over from MirrorMaker 2."""
-
-    KEY: ClassVar[str] = "takeover/"
 
     source_id: TopicId
     target_id: TopicId
     partitions: Map[Digits, TakenOverPartition] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("verified/", required=False)
 class VerifiedRecord(PartitionRecord):
     """The offsets up to which a verification found a source partition and its copy equal."""
-
-    KEY: ClassVar[str] = "verified/"
-    REQUIRED: ClassVar[bool] = False
 
     source_id: TopicId
     target_id: TopicId
@@ -184,12 +173,9 @@ class VerifiedRecord(PartitionRecord):
         return ids == (other.source_id, other.target_id, other.turn)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("event/", required=False)
 class EventRecord(StateRecord):
     """The newest event of a kind in a topic or partition, for `drkit status`."""
-
-    KEY: ClassVar[str] = "event/"
-    REQUIRED: ClassVar[bool] = False
 
     kind: Name
     topic: Prose
@@ -205,7 +191,7 @@ class EventRecord(StateRecord):
         """Return the event; what its class does not have is kept as it is."""
         if isinstance(raw, dict):
             raw = {**raw, "fields": {k: v for k, v in raw.items() if k not in _OF_EVENTS}}
-        return super(EventRecord, cls).of(raw)
+        return super(EventRecord, cls).of(raw)  # noqa: UP008  a class with slots replaces the first one
 
     @classmethod
     def check_name(cls, name: str) -> None:

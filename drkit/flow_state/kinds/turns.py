@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Final, TypeVar
+from dataclasses import field, replace
+from typing import Annotated, Any, Final, TypeVar
 from uuid import UUID
 
 from drkit.flow_state.codec.fields import (
@@ -22,7 +22,7 @@ from drkit.flow_state.codec.fields import (
     topic_name,
     whole,
 )
-from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord
+from drkit.flow_state.codec.record import Body, PartitionRecord, StateRecord, TopicRecord, state_record
 from drkit.offsets.crossing import Crossing
 
 Offsets = Map[Digits, Count]
@@ -31,11 +31,9 @@ _Spans = Map[Digits, Annotated[tuple[Count, Count], listed(2)]]
 _export_run: Final = text(100, least=1)
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("tail/")
 class TailRecord(TopicRecord):
     """The outcome of the records that only the old primary had, after its failback."""
-
-    KEY: ClassVar[str] = "tail/"
 
     run_id: Name
     """Of the return."""
@@ -56,11 +54,9 @@ class TailRecord(TopicRecord):
     """Who decided: user and host."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("incomplete/")
 class IncompleteRecord(TopicRecord):
     """The old primary's topic was emptied, in a return that was aborted: nothing is copied to it."""
-
-    KEY: ClassVar[str] = "incomplete/"
 
     run_id: Name
     """Of the return."""
@@ -69,7 +65,7 @@ class IncompleteRecord(TopicRecord):
     """By partition: the offset up to which it was emptied."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("unreplayed/")
 class UnreplayedRecord(StateRecord):
     """Records that only an export has: what was decided about them, and whether it is done.
 
@@ -78,8 +74,6 @@ class UnreplayedRecord(StateRecord):
 
     See :mod:`drkit.flow_state.unreplayed`.
     """
-
-    KEY: ClassVar[str] = "unreplayed/"
 
     run_id: Name
     """Of the return."""
@@ -117,14 +111,12 @@ class UnreplayedRecord(StateRecord):
         return f"{topic}/{run}"
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("saved-tail/")
 class SavedTailRecord(StateRecord):
     """The records of one topic in one verified export: only the old primary had them then.
 
     Never replaced: another export has a record of its own. The old primary may lose the records later.
     """
-
-    KEY: ClassVar[str] = "saved-tail/"
 
     run_id: Name
     """Of the return."""
@@ -165,11 +157,9 @@ _MAY_BE_EMPTY: Final = ("emptied", "rebuilt", "crossings", "kept")
 _STILL_SHOWN_MS: Final = 60_000
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("cut/")
 class CutRecord(TopicRecord):
     """Where the flow began to copy a topic after a turn, by partition."""
-
-    KEY: ClassVar[str] = "cut/"
 
     source_id: TopicId
     target_id: TopicId
@@ -237,14 +227,12 @@ def _with(values: Mapping[int, T], partition: int, value: T | None) -> dict[int,
     return others if value is None else {**others, partition: value}
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("return/")
 class ReturnRecord(TopicRecord):
     """Since a turn the flow copies into a topic whose opposite flow was promoted.
 
     Without this record, or with that of an earlier promotion, the flow leaves the topic out.
     """
-
-    KEY: ClassVar[str] = "return/"
 
     promoted_by: Name
     """Id of the failover's run that promoted the topic in the other direction."""
@@ -257,15 +245,13 @@ class ReturnRecord(TopicRecord):
     """Of that run: the journal that has it is on the other side."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("opposite/")
 class OppositePromotionRecord(TopicRecord):
     """The promotion of a topic by the flow in the other direction, on record on this side.
 
     The role that promotion gave is on the other side, which may not answer when this side has to decide. The
     name in the key is the topic's name on this flow's source.
     """
-
-    KEY: ClassVar[str] = "opposite/"
 
     term: Count
     run_id: Name
@@ -277,14 +263,12 @@ class OppositePromotionRecord(TopicRecord):
     """Whether it was a switchover: this side had no record of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("held-settings/")
 class HeldSettingsRecord(TopicRecord):
     """A person had the new primary keep all of a topic until another cluster has it, too.
 
     The record is written before the settings, and stays when they are put back.
     """
-
-    KEY: ClassVar[str] = "held-settings/"
 
     at_ms: Count
     """When it last changed a setting; 0: it never did."""
@@ -306,14 +290,12 @@ class HeldSettingsRecord(TopicRecord):
         return {} if is_over else self.held
 
 
-@dataclass(frozen=True, slots=True)
+@state_record("written/")
 class WrittenRecord(PartitionRecord):
     """Another client wrote to a partition of the passive side after a turn: no more records are copied to it.
 
     It holds for these topics since that turn; see :func:`drkit.flow_state.copied_topics.written_of`.
     """
-
-    KEY: ClassVar[str] = "written/"
 
     source_id: TopicId
     target_id: TopicId

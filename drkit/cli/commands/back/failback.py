@@ -29,7 +29,6 @@ from drkit.cli.options import OptionGroup, flag, option
     type=click.FloatRange(min=0.0),
     metavar="SECONDS",
     default=3600.0,
-    show_default=True,
     group=OptionGroup.HOW,
     help="How long to wait until the original primary is in step. Run the command again after that.",
 )

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import click
 
-from drkit.cli.options import OptionGroup, flag, option, text
+from drkit.cli.options import OptionGroup, flag, option, text, together, topics
 
 _OPTIONS: Final = (
-    option(
-        "--topic",
-        "topics",
-        multiple=True,
-        group=OptionGroup.MOVES,
-        default_is="all promoted topics",
-        help="A topic of the old primary.",
-    ),
+    topics("A topic of the old primary.", "all promoted topics", OptionGroup.MOVES),
     option(
         "--disposition",
         "dispositions",
@@ -96,10 +88,5 @@ _OPTIONS: Final = (
     ),
     flag("--evict-readers", group=OptionGroup.ACCEPT, help="Remove members from groups on the old primary."),
 )
-
-
-def decisions(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add these options to a command."""
-    for each in reversed(_OPTIONS):
-        command = each(command)
-    return command
+decisions: Final = together(_OPTIONS)
+"""Adds these options to a command."""

@@ -159,7 +159,6 @@ def report(**given: Any) -> None:
     "--image",
     metavar="IMAGE",
     default="drkit",
-    show_default=True,
     group=OptionGroup.OUTPUT,
     help="With --print kubernetes: container image.",
 )
