@@ -205,12 +205,8 @@ class MapWriter:
             if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
-        raise Failed(
-            "map_refuses",
-            where=self._where,
-            evidence=f"Kafka error code {code}"
-            + (": the topic has lost records" if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER else ""),
-        )
+        lost = ": the topic has lost records" if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER else ""
+        raise Failed("map_refuses", where=self._where, evidence=f"Kafka error code {code}{lost}")
 
     def _map_taken(self, code: int) -> MapTaken:
         return MapTaken("map_taken", where=self._where, evidence=f"Kafka error code {code}")
