@@ -52,6 +52,17 @@ class Readers(NamedTuple):
 
         return cls(flow.ask(flow.target, locate), places(flow, topic)[0])
 
+    def status_upstream(self) -> int | None:
+        assert isinstance(self.status.answer, Resolution)
+        assert not self.status.dropped
+        return self.status.answer.upstream
+
+    def exact(self, offsets: Iterable[int]) -> list[tuple[int, int, int, int]]:
+        """As `Truth.asked` has them."""
+        assert isinstance(self.position, PartitionPosition)
+        answers = {u: self.position.forward(u) for u in offsets}
+        return [(0, 0, u, a.offset) for u, a in answers.items() if isinstance(a, Exact)]
+
 
 @pytest.mark.wide
 @pytest.mark.parametrize(
@@ -75,6 +86,12 @@ def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], c
     flow.copy(topic_name)
     truth.is_exact(more_than=COPIED + OPEN + LATER - 1)
     assert [e["committed"] for e in flow.events("transaction_ended")] == committed
+
+
+def answered(answers: dict[Any, Future], completed: Future, response: Any) -> None:
+    for future in answers.values():  # of one partition; that version names no topic id
+        future.success(response.responses[0].partition_responses[0])
+    completed.success(None)
 
 
 @pytest.mark.parametrize("missing", ["data", "map"])
@@ -110,11 +127,6 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
             assert readers[0].done() == (missing == "data"), "positions wait for the map"
         return await begin(self)
 
-    def answered(answers: dict[Any, Future], completed: Future, response: Any) -> None:
-        for future in answers.values():  # of one partition; that version names no topic id
-            future.success(response.responses[0].partition_responses[0])
-        completed.success(None)
-
     begin = Transactions.begin_epoch
     for name, patch in (("add", added), ("end", ended), ("begin_epoch", began)):
         monkeypatch.setattr(Transactions, name, patch)
@@ -127,12 +139,9 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
         fill(flow.source, topic_name, COPIED, first=number * COPIED, timestamp=OLD, linger_ms=200)
     flow.copy(topic_name)
     assert len(commits) > 2
-    status, position = readers[0].result()
-    assert isinstance(status.answer, Resolution)
-    assert (status.dropped, status.answer.upstream) == (0, COPIED if missing == "data" else None)
-    assert isinstance(position, PartitionPosition)
-    answers = {u: position.forward(u) for u in range(5 * COPIED)}
-    truth.asked += [(0, 0, u, a.offset) for u, a in answers.items() if isinstance(a, Exact)]
+    asked = readers[0].result()
+    assert asked.status_upstream() == (COPIED if missing == "data" else None)
+    truth.asked += asked.exact(range(5 * COPIED))
     known = truth.is_exact(more_than=5 * COPIED - 1)["exact before"]
     assert known == (1 if missing == "data" else COPIED + 1), "of an open transaction no position is known"
     assert [e["committed"] for e in flow.events("transaction_ended")] == [True]
