@@ -50,8 +50,7 @@ class PositionReader:
         :raises Failed: the offset map cannot be read
         """
         wanted = list(partitions)
-        own_ids = producers.own | producers.bulk
-        located = await self._locator.locate(wanted, own_ids, map_id=producers.map_id)
+        located = await self._locator.locate(wanted, producers.own | producers.bulk, map_id=producers.map_id)
         crossings = {w.source: w.crossings for w in wanted}
         out = {at: _position_of(found, crossings[at]) for at, found in located.items()}
         if source is not None:
