@@ -42,7 +42,7 @@ async def read_on(
     :raises Failed: the topic was recreated, a transaction stays open, or the bucket has no leader
     """
     bucket.is_partial, began, end = False, monotonic(), None
-    tail, tp, asked = _tail(cluster, topic, bucket), TopicPartition(bucket.name, bucket.bucket), 0.0
+    tail, tp, checked = _tail(cluster, topic, bucket), TopicPartition(bucket.name, bucket.bucket), 0.0
     while end is None or bucket.next_offset < end:
         old_offset, evidence = bucket.next_offset, ""
         try:  # the first request does not wait: usually there is no new record
@@ -63,8 +63,8 @@ async def read_on(
             bucket.is_partial = True
             return
         waited, hanging = monotonic() - began, ""
-        if not evidence and waited > asked + _MARKER_SECONDS:
-            asked, leader = waited, (await find_map(cluster, tp.topic)).leaders[tp.partition]
+        if not evidence and waited > checked + _MARKER_SECONDS:
+            checked, leader = waited, (await find_map(cluster, tp.topic)).leaders[tp.partition]
             hanging = first_of(await left_open(cluster, partial(open_in, cluster, {tp: leader.node})))
         if hanging or waited > _PATIENCE_SECONDS:
             reason = f"a transaction of {hanging} misses its marker" if hanging else "an open transaction"

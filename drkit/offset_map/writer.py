@@ -82,7 +82,7 @@ class MapWriter:
         """Write this task's reign: no earlier task can write to the bucket after that.
 
         A transaction of :meth:`write_whole` is ended before, if a coordinator has left out its marker. No
-        reader has seen any of it: it is committed if all of it is there.
+        reader has seen its records: it is committed if all of them are there.
 
         :param read_on: reads the bucket to its end
         :raises RawError: a broker does not answer

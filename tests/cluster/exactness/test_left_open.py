@@ -58,7 +58,7 @@ class Readers(NamedTuple):
         return self.status.answer.upstream
 
     def exact(self, offsets: Iterable[int]) -> list[tuple[int, int, int, int]]:
-        """As `Truth.asked` has them."""
+        """Return exact answers as `Truth.asked` holds them."""
         assert isinstance(self.position, PartitionPosition)
         answers = {u: self.position.forward(u) for u in offsets}
         return [(0, 0, u, a.offset) for u, a in answers.items() if isinstance(a, Exact)]
@@ -139,9 +139,9 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
         fill(flow.source, topic_name, COPIED, first=number * COPIED, timestamp=OLD, linger_ms=200)
     flow.copy(topic_name)
     assert len(commits) > 2
-    asked = readers[0].result()
-    assert asked.status_upstream() == (COPIED if missing == "data" else None)
-    truth.asked += asked.exact(range(5 * COPIED))
+    answers = readers[0].result()
+    assert answers.status_upstream() == (COPIED if missing == "data" else None)
+    truth.asked += answers.exact(range(5 * COPIED))
     known = truth.is_exact(more_than=5 * COPIED - 1)["exact before"]
     assert known == (1 if missing == "data" else COPIED + 1), "of an open transaction no position is known"
     assert [e["committed"] for e in flow.events("transaction_ended")] == [True]
