@@ -72,7 +72,7 @@ ERRORS: Final[dict[str, Entry]] = {
     "map_taken": failed("another task took over this part of the flow"),
     "map_unreadable": failed(
         "the offset map cannot be read to its end",
-        hint="list and abort hanging transactions on the target, none of drkit.…, then start again",
+        hint="start drkit replicate or drkit failover, which end drkit's own transactions; abort others",
     ),
     "opposite_flow_unnamed": refused(
         "an opposite flow that opposite_flows does not list copies into this topic",

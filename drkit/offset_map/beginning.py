@@ -78,11 +78,7 @@ class _Map(NamedTuple):
 
 async def _take_bucket(map_: _Map, transactions: Transactions, bucket: MapBucket) -> MapWriter:
     topic = await map_.found()
-
-    async def leaders(again: bool) -> TopicMetadata:  # noqa: FBT001  as the writer calls it
-        return await map_.found() if again else topic
-
-    writer = MapWriter(transactions, bucket, new_nonce(), leaders, lambda: False)
+    writer = MapWriter(transactions, bucket, new_nonce(), lambda _again: map_.found(), lambda: False)
     await writer.take()
     await writer.begin(partial(read_on, map_.cluster, topic, bucket))
     return writer
@@ -93,6 +89,5 @@ def _records(
 ) -> Iterable[tuple[MapKey, MapRecord]]:
     for copy, begun in beginnings.items():
         key = MapKey(copy.source_id, copy.target_id, copy.source.partition)
-        state = bucket.of(copy.source_id, copy.target_id, copy.source.partition)
-        for record in begun(state, reign):
-            yield key, record
+        state = bucket.partitions.setdefault(key, PartitionMap())
+        yield from ((key, record) for record in begun(state, reign))

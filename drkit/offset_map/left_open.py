@@ -30,6 +30,7 @@ from drkit.model import TopicPartition
 from drkit.offset_map.scan import scan
 from drkit.offsets import Intent, MapKey, PartitionMap, decode_record
 from drkit.offsets.map_record import Mode
+from drkit.wire import Record
 
 
 async def left_open(
@@ -52,6 +53,22 @@ def is_in_map(state: PartitionMap, open_since: int) -> bool:
     record = state.segments.record_before(open_since + 1)
     is_copied = state.tail is not None and state.tail.copied_end > open_since
     return is_copied and record is not None and record[1] == open_since
+
+
+async def records_of(cluster: RawCluster, opened: OpenProducer) -> list[Record]:
+    """Return the records of an open transaction on the map. Raises RawError if not all can be read."""
+    signatures, unread = Signatures(cluster.control, opened.at), list[str]()
+    topic = (await metadata(cluster, [opened.at.topic]))[opened.at.topic]
+    pass_over = lambda _offset, reason: unread.append(reason)  # noqa: E731  of this reader
+    tail = LogTail(cluster, opened.at, lambda _: None, pass_over, signatures=signatures, topic=topic)
+    tail.next_offset = opened.state.open_since
+    try:
+        await tail.to_end(cluster)
+    except NoAnswerYet as error:
+        unread.append(str(error))
+    if unread:
+        raise RawError(f"{opened.at}: {unread[0]}")
+    return tail.undecided_of.get(opened.producer_id, [])
 
 
 class BulkOutcomes:
@@ -119,16 +136,8 @@ class BulkOutcomes:
 
     async def _described(self, opened: OpenProducer) -> list[tuple[MapKey, int]]:
         """Return the copies that the transaction's records of the map describe, and where they begin."""
-        signatures = Signatures(self._cluster.control, opened.at)
-        topic = (await metadata(self._cluster, [opened.at.topic]))[opened.at.topic]
-        tail = LogTail(self._cluster, opened.at, lambda _: None, signatures=signatures, topic=topic)
-        tail.next_offset = opened.state.open_since
-        try:
-            await tail.to_end(self._cluster)
-        except NoAnswerYet as error:
-            raise RawError(f"{opened.at}: {error}") from error
         described = []
-        for record in tail.undecided_of.get(opened.producer_id, ()):
+        for record in await records_of(self._cluster, opened):
             with suppress(ValueError):
                 decoded = decode_record(record.key, record.value)
                 if isinstance(decoded.record, Intent) and decoded.record.mode is Mode.BULK:

@@ -182,9 +182,8 @@ class PartitionLocator:
         state, look, answer = self.state(copy), settled.look, settled.answer
         end = look.end if look.end >= 0 else None
         if answer is None and is_stale(look, state):
-            leader = f"its leader epoch is {look.leader_epoch}"
-            reason = f"{copy.target}: a broker answers that leads no longer ({leader})"
-            return Located(Unavailable(reason), state)
+            reason = f"a broker answers that leads no longer (its leader epoch is {look.leader_epoch})"
+            return Located(Unavailable(f"{copy.target}: {reason}"), state)
         if answer is None:
             return Located(Unavailable(self._no_answer(copy, settled.error)), state, max(0, look.start), end)
         has_no_position = isinstance(answer, Resolution) and answer.upstream is None

@@ -8,17 +8,22 @@ from typing import Final
 
 from drkit.clock import monotonic
 from drkit.control_key import Signatures
+from drkit.counted import first_of
 from drkit.errors import Failed
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogRestarted, LogTail, NoAnswerYet
 from drkit.kafka.requests import TopicMetadata
+from drkit.kafka.transactions import open_in
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.left_open import left_open
 from drkit.offset_map.topic import find_map, made_anew
 from drkit.wire import Record
 
 _PATIENCE_SECONDS: Final = 60.0
 """Longer than the timeout of a bulk transaction."""
+_MARKER_SECONDS: Final = 10.0
+"""A running task writes a marker that is missing in about 3 seconds."""
 _PAUSE_SECONDS: Final = 0.02
 _WAIT_MS: Final = 20
 """How long a broker waits for expected records."""
@@ -33,10 +38,11 @@ async def read_on(
     waited for.
 
     :param undecided: wait for the transactions that are open now; False stops before the first of them
+    :raises RawError: brokers stopped answering
     :raises Failed: the topic was recreated, a transaction stays open, or the bucket has no leader
     """
-    bucket.is_partial, deadline, end = False, monotonic() + _PATIENCE_SECONDS, None
-    tail = _tail(cluster, topic, bucket)
+    bucket.is_partial, began, end = False, monotonic(), None
+    tail, tp, checked = _tail(cluster, topic, bucket), TopicPartition(bucket.name, bucket.bucket), 0.0
     while end is None or bucket.next_offset < end:
         old_offset, evidence = bucket.next_offset, ""
         try:  # the first request does not wait: usually there is no new record
@@ -56,10 +62,14 @@ async def read_on(
         if not (evidence or undecided):
             bucket.is_partial = True
             return
-        if monotonic() > deadline:
-            where = f"{bucket.name}-{bucket.bucket} on {cluster.alias}"
-            evidence = f"stuck at offset {old_offset}: {evidence or 'an open transaction'}"
-            raise Failed("map_unreadable", where=where, evidence=evidence)
+        waited, hanging = monotonic() - began, ""
+        if not evidence and waited > checked + _MARKER_SECONDS:
+            checked, leader = waited, (await find_map(cluster, tp.topic)).leaders[tp.partition]
+            hanging = first_of(await left_open(cluster, partial(open_in, cluster, {tp: leader.node})))
+        if hanging or waited > _PATIENCE_SECONDS:
+            reason = f"a transaction of {hanging} misses its marker" if hanging else "an open transaction"
+            evidence = f"stuck at offset {old_offset}: {evidence or reason}"
+            raise Failed("map_unreadable", where=f"{tp} on {cluster.alias}", evidence=evidence)
         await cluster.loop.sleep(_PAUSE_SECONDS)
 
 
@@ -80,14 +90,13 @@ def _tail(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket) -> LogTa
 
 def load(loop: EventLoop, cluster: RawCluster, name: str, buckets: Iterable[int]) -> dict[int, MapBucket]:
     """Read whole buckets of the map, blocking. Raises Failed if the map does not exist, or cannot be read."""
+    loaded = {b: MapBucket(b, name) for b in sorted(set(buckets))}
 
-    async def read() -> dict[int, MapBucket]:
+    async def read() -> None:
         await cluster.connected()
         topic = await find_map(cluster, name)
-        loaded = {b: MapBucket(b, name) for b in sorted(set(buckets))}
         for bucket in loaded.values():
             await read_on(cluster, topic, bucket)
-        return loaded
 
-    result: dict[int, MapBucket] = loop.run(read)
-    return result
+    loop.run(read)
+    return loaded

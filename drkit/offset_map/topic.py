@@ -26,9 +26,8 @@ async def find_map(cluster: RawCluster, name: str) -> TopicMetadata:
     """The map topic's id and leaders. Raises Failed if it does not exist."""
     topic = (await metadata(cluster, [name]))[name]
     if topic.error in codes.NO_SUCH_TOPIC:
-        raise Failed(
-            "map_missing", where=f"{name} on {cluster.alias}", evidence=f"Kafka error code {topic.error}"
-        )
+        where, evidence = f"{name} on {cluster.alias}", f"Kafka error code {topic.error}"
+        raise Failed("map_missing", where=where, evidence=evidence)
     return topic
 
 

@@ -15,11 +15,12 @@ from drkit.clock import boottime, wall_ms
 from drkit.errors import Failed
 from drkit.kafka import codes
 from drkit.kafka.raw import Future, RawError
-from drkit.kafka.requests import Append, TopicMetadata, produce_request
+from drkit.kafka.requests import Append, TopicMetadata, leader_of, produce_request
 from drkit.kafka.topics import in_parts
-from drkit.kafka.transactions import TransactionFailed, Transactions
+from drkit.kafka.transactions import TransactionFailed, Transactions, open_in
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import MapBucket, Pair, batch_of, pairs
+from drkit.offset_map.left_open import records_of
 from drkit.offsets import MapKey, MapRecord, Reign
 from drkit.offsets.map_record import BUCKET_KEY, SEQUENCE_MODULUS
 from drkit.wire import stamp
@@ -80,10 +81,22 @@ class MapWriter:
     async def begin(self, read_on: Callable[[], Any]) -> None:
         """Write this task's reign: no earlier task can write to the bucket after that.
 
+        A transaction of :meth:`write_whole` is ended before, if a coordinator has left out its marker. No
+        reader has seen its records: it is committed if all of them are there.
+
         :param read_on: reads the bucket to its end
+        :raises RawError: a broker does not answer
         :raises Failed: it is not accepted
         :raises MapTaken: another task was faster
         """
+        identity, cluster = self._transactions.identity, self._transactions.cluster
+        tp, topic = TopicPartition(self._name, self._bucket.bucket), await self._topic(True)  # noqa: FBT003
+        node, end_key = leader_of({self._name: topic}, tp), pairs([self._ended])[0][0]
+        for opened in await open_in(cluster, {tp: node} if node >= 0 else {}, {identity.id}):
+            if opened.state.epoch < identity.epoch:
+                is_whole = end_key in {r.key for r in await records_of(cluster, opened)}
+                if code := await opened.end(cluster, identity.epoch, commits=is_whole):
+                    raise Failed("transaction_left_open", where=self._where, evidence=codes.error_name(code))
         while True:
             await read_on()
             reign = next_reign(self._bucket, self.reign)
@@ -126,16 +139,15 @@ class MapWriter:
     async def write_whole(self, records: Iterable[tuple[MapKey, MapRecord]]) -> None:
         """Write records and the end of this reign in one transaction: a reader sees all of them, or none.
 
-        If it fails, the next owner of the bucket aborts it.
+        If it fails, the next owner of the bucket ends it.
 
         :raises Failed: the map topic does not take them
         :raises MapTaken: the bucket is another task's
         """
-        batches = list(in_parts(pairs([*records, self._ended]), lambda p: _weight([p]), _BATCH_BYTES))
         try:
             await self._transactions.add([TopicPartition(self._name, self._bucket.bucket)])
             self._transactional_id = self._transactions.transactional_id
-            for batch in batches:
+            for batch in in_parts(pairs([*records, self._ended]), lambda p: _weight([p]), _BATCH_BYTES):
                 await self._send(batch)
             await self._transactions.end(commit=True)
         except TransactionFailed as error:
@@ -160,24 +172,17 @@ class MapWriter:
             self._writing = False
 
     def _next_batch(self) -> list[tuple[list[Pair], Future]]:
-        batch: list[tuple[list[Pair], Future]] = []
-        size = 0
-        while self._queue:
-            weight = _weight(self._queue[0][0])
-            if batch and size + weight > _BATCH_BYTES:
-                break
-            batch.append(self._queue.pop(0))
-            size += weight
+        batch = next(iter(in_parts(self._queue, lambda waiting: _weight(waiting[0]), _BATCH_BYTES)))
+        del self._queue[: len(batch)]
         return batch
 
     async def _send(self, written: list[Pair]) -> None:
         """Send one batch, after any unconfirmed one: with its sequence numbers this would be a duplicate."""
         if self._unconfirmed is not None:
             await self._until_answered(*self._unconfirmed)
-        identity = self._transactions.identity
         data, count = batch_of(written, wall_ms(), self._bucket.signatures)
         in_transaction = self._transactional_id is not None
-        stamp(data, identity.id, identity.epoch, self._sequence, transactional=in_transaction)
+        stamp(data, *self._transactions.identity, self._sequence, transactional=in_transaction)
         await self._until_answered(data, count)
 
     async def _until_answered(self, data: bytearray, count: int) -> None:
@@ -205,12 +210,8 @@ class MapWriter:
             if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
-        raise Failed(
-            "map_refuses",
-            where=self._where,
-            evidence=f"Kafka error code {code}"
-            + (": the topic has lost records" if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER else ""),
-        )
+        lost = ": the topic has lost records" if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER else ""
+        raise Failed("map_refuses", where=self._where, evidence=f"Kafka error code {code}{lost}")
 
     def _map_taken(self, code: int) -> MapTaken:
         return MapTaken("map_taken", where=self._where, evidence=f"Kafka error code {code}")

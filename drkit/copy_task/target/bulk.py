@@ -222,12 +222,8 @@ class BulkAppender:
     def _move_old_to_bulk(self) -> None:
         """Move partitions whose next chunk is old, once their live pipeline is empty."""
         for p in self._partitions:
-            if (
-                p.state is CopyState.LIVE
-                and not p.ready
-                and not p.in_flight
-                and (p.oldest_is_older_than(self._task.live_floor_ms(CopyState.LIVE)))
-            ):
+            is_idle = p.state is CopyState.LIVE and not p.ready and not p.in_flight
+            if is_idle and p.oldest_is_older_than(self._task.live_floor_ms(CopyState.LIVE)):
                 if p.contested:
                     # The sequence check does not protect a transaction from a late live append.
                     self._task.deviate(p, "old records are copied in transactions")
@@ -263,10 +259,8 @@ class BulkAppender:
     async def _transaction(self) -> None:
         task, flow = self._task, self._task.flow
         self._sent, self._requests, self._added = [], [], set()
-        started, size = boottime(), 0
-        while not task.ending and size < flow.bulk_commit_bytes:
-            if boottime() - started > flow.bulk_commit_seconds:
-                break
+        until, size = boottime() + flow.bulk_commit_seconds, 0
+        while not task.ending and size < flow.bulk_commit_bytes and boottime() <= until:
             sent_bytes = await self._send_batches()
             size += sent_bytes
             if not sent_bytes:

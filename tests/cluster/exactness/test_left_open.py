@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from concurrent import futures
+from typing import Any, NamedTuple
 
 import pytest
 
 from drkit.copy_task.target import bulk
-from drkit.kafka.raw import Future
+from drkit.flow_state.copied_topics import CopiedPartition
+from drkit.kafka.raw import Future, RawCluster
 from drkit.kafka.requests import produce_request
 from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.left_open import is_in_map
-from drkit.offsets import History, Intent, PartitionMap
+from drkit.offset_map.locate import Located, PartitionLocator
+from drkit.offsets import History, Intent, PartitionMap, Unavailable
 from drkit.offsets.map_record import Mode
+from drkit.offsets.resolution import Resolution
+from drkit.offsets.translation import Exact, PartitionPosition
 from tests.support.circles import in_wide
 from tests.support.exactness.truth import Truth
 from tests.support.failover.open_transaction import before_implicit_adding
 from tests.support.flows.earlier_task import DATA, MAP, UNVERIFIED, EarlierTask
+from tests.support.flows.exactness import ids_of, places
 from tests.support.flows.flow import Flow
 from tests.support.flows.produce import aged, fill
 
@@ -26,6 +32,36 @@ SOURCE = None
 TARGET = {"properties": UNVERIFIED}
 OLD = aged(3 * 365 * 86_400_000)
 COPIED, OPEN, LATER = 10, 5, 7
+HANGS_SECONDS = 3.0
+
+
+class Readers(NamedTuple):
+    """Answers of one moment about partition 0: to `drkit status`, and to translations."""
+
+    status: Located
+    position: PartitionPosition | Unavailable
+
+    @classmethod
+    def ask(cls, flow: Flow, topic: str) -> Readers:
+        tp, own = TopicPartition(topic, 0), frozenset({flow.producer.id})
+        copy = CopiedPartition(tp, tp, *ids_of(flow, topic))
+
+        async def locate(target: RawCluster) -> Located:
+            locator = PartitionLocator(target, flow.map_topic)
+            return (await locator.locate([copy], own, is_copying=False))[tp]
+
+        return cls(flow.ask(flow.target, locate), places(flow, topic)[0])
+
+    def status_upstream(self) -> int | None:
+        assert isinstance(self.status.answer, Resolution)
+        assert not self.status.dropped
+        return self.status.answer.upstream
+
+    def exact(self, offsets: Iterable[int]) -> list[tuple[int, int, int, int]]:
+        """Return exact answers as `Truth.asked` holds them."""
+        assert isinstance(self.position, PartitionPosition)
+        answers = {u: self.position.forward(u) for u in offsets}
+        return [(0, 0, u, a.offset) for u, a in answers.items() if isinstance(a, Exact)]
 
 
 @pytest.mark.wide
@@ -52,14 +88,24 @@ def test_the_next_task_ends_them(flow: Flow, topic_name: str, known: set[str], c
     assert [e["committed"] for e in flow.events("transaction_ended")] == committed
 
 
+def answered(answers: dict[Any, Future], completed: Future, response: Any) -> None:
+    for future in answers.values():  # of one partition; that version names no topic id
+        future.success(response.responses[0].partition_responses[0])
+    completed.success(None)
+
+
 @pytest.mark.parametrize("missing", ["data", "map"])
 def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
     flow: Flow, topic_name: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A marker ends everything that a producer has open on a partition, also of an earlier transaction."""
+    """A marker ends everything that a producer has open on a partition, also of an earlier transaction.
+
+    Until the task writes the missing marker, readers name no position that turns out to be wrong.
+    """
     flow.settings = flow.settings.model_copy(update={"bulk_commit_bytes": 1, "merge_below_bytes": 0})
     flow.create_both(topic_name, retention_ms="-1")
     truth, commits = Truth(flow, topic_name), list[bool]()
+    readers, pool = list[futures.Future[Readers]](), futures.ThreadPoolExecutor(1)
     add, end = Transactions.add, Transactions.end
 
     async def added(self: Transactions, partitions: Iterable[TopicPartition]) -> None:
@@ -74,13 +120,12 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
         return len(commits) == 1  # until the second one is broken
 
     async def began(self: Transactions) -> ProducerIdentity:
-        commits.extend([False] * (len(commits) == 1))
+        if len(commits) == 1:  # its marker is missing
+            commits.append(False)
+            readers.append(pool.submit(Readers.ask, flow, topic_name))
+            await self.cluster.loop.sleep(HANGS_SECONDS)
+            assert readers[0].done() == (missing == "data"), "positions wait for the map"
         return await begin(self)
-
-    def answered(answers: dict[Any, Future], completed: Future, response: Any) -> None:
-        for future in answers.values():  # of one partition; that version names no topic id
-            future.success(response.responses[0].partition_responses[0])
-        completed.success(None)
 
     begin = Transactions.begin_epoch
     for name, patch in (("add", added), ("end", ended), ("begin_epoch", began)):
@@ -94,7 +139,11 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
         fill(flow.source, topic_name, COPIED, first=number * COPIED, timestamp=OLD, linger_ms=200)
     flow.copy(topic_name)
     assert len(commits) > 2
-    truth.is_exact(more_than=5 * COPIED - 1)
+    answers = readers[0].result()
+    assert answers.status_upstream() == (COPIED if missing == "data" else None)
+    truth.asked += answers.exact(range(5 * COPIED))
+    known = truth.is_exact(more_than=5 * COPIED - 1)["exact before"]
+    assert known == (1 if missing == "data" else COPIED + 1), "of an open transaction no position is known"
     assert [e["committed"] for e in flow.events("transaction_ended")] == [True]
 
 

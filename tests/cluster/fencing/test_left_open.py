@@ -6,14 +6,18 @@ The marker that fences it ends the transaction: with the outcome that the offset
 from __future__ import annotations
 
 from collections.abc import Collection
+from time import monotonic
 
 import pytest
 
+from drkit.errors import Failed
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.names import bulk_transactional_id
 from drkit.journal.machine import StepName
 from drkit.kafka.transactions import open_on
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.offset_map.topic import bucket_of
 from tests.support.circles import in_wide
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.flows.earlier_task import DATA, MAP, UNVERIFIED, EarlierTask
@@ -63,3 +67,26 @@ def test_what_the_map_has_is_there_after_a_failover(
     assert not world.ask(world.target, open_on, [topic, f"drkit-offset-map.{world.source.alias}.internal"])
     ended = world.run_log().effects[StepName.FREEZE]["writers"]["result"]["ended"]
     assert set(ended.values()) == in_freeze, "DRAIN has ended what was open on the map"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("request_", [in_wide(RunRequest()), RunRequest(planned=True)])
+def test_a_dry_run_names_at_once_what_hides_the_map(
+    source: LocalCluster, module_cluster: ModuleClusters, world_factory: WorldFactory, request_: RunRequest
+) -> None:
+    world = world_factory(source, module_cluster("standby", properties=UNVERIFIED))
+    topic, flow = world.name("orders"), world.settings.flows[0]
+    world.create(world.source, topic, 1, {"retention.ms": "-1"})
+    fill(world.source, topic, COPIED, timestamp=OLD, linger_ms=200)
+    world.replicate()
+    world.copied([topic])
+    world.stop_replicating()
+    fill(world.source, topic, OPEN, first=COPIED, timestamp=OLD, linger_ms=200)
+    EarlierTask(world, flow, topic, COPIED).works({DATA})
+    began = monotonic()
+    with world.desk() as desk, pytest.raises(Failed, match="cannot be read to its end") as failed:
+        desk.rehearse([], request_)
+    assert monotonic() - began < 30, "no coordinator will end it"
+    bucket = bucket_of(topic, 0, flow.buckets)
+    hidden = f"{bulk_transactional_id(flow.source, flow.target, bucket)} misses its marker"
+    assert hidden in failed.value.evidence

@@ -16,7 +16,7 @@ from drkit.kafka.requests import Append, produce_request
 from drkit.kafka.transactions import Transactions
 from drkit.kafka.transport import permitted_by
 from drkit.local.cluster import LocalCluster
-from drkit.offset_map.bucket import MapBucket
+from drkit.offset_map.bucket import MapBucket, pairs
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.seeding import SeededPartition, write_seeds
 from drkit.offset_map.topic import bucket_of, find_map, new_nonce
@@ -160,9 +160,13 @@ def test_who_held_a_part_of_the_map_before_writes_nothing_there_any_more(turning
     turning.write(seeds)
     mark = Mark(1, History(*flow.producer), 1_000, seed.downstream, seed.copied_end, 0, -1, live=True)
     key = MapKey(at.source_id, at.target_id, at.source.partition)
-    for write in (earlier.write, earlier.write_whole):
+    attempts = (
+        lambda _: earlier.write_pairs(pairs([(key, mark)])),
+        lambda _: earlier.write_whole([(key, mark)]),
+    )
+    for attempt in attempts:
         with pytest.raises(MapTaken):
-            flow.ask(flow.target, lambda _, write=write: write([(key, mark)]))
+            flow.ask(flow.target, attempt)
     assert turning.is_exact()
 
 
