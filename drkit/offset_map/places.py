@@ -50,7 +50,7 @@ class PositionReader:
         :raises Failed: the offset map cannot be read
         """
         wanted = list(partitions)
-        located = await self._locator.locate(wanted, producers.own | producers.bulk, map_id=producers.map_id)
+        located = await self.locate(wanted, producers)
         crossings = {w.source: w.crossings for w in wanted}
         out = {at: _position_of(found, crossings[at]) for at, found in located.items()}
         if source is not None:
@@ -72,6 +72,12 @@ class PositionReader:
             )
             for (tp, *_), p in known.items()
         }
+
+    async def locate(
+        self, partitions: Iterable[CopiedPartition], producers: Producers
+    ) -> dict[TopicPartition, Located]:
+        """Return positions from the map and the target's log, by source partition. Raises as :meth:`look`."""
+        return await self._locator.locate(partitions, producers.own | producers.bulk, map_id=producers.map_id)
 
     async def _with_source(
         self,
