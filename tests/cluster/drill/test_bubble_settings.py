@@ -140,7 +140,7 @@ def broker_defaults(cluster: LocalCluster, defaults: dict[str, str]) -> Iterator
 def test_no_default_of_the_brokers_refuses_the_records_of_a_drill(
     world_factory: WorldFactory, source: LocalCluster, target: LocalCluster, name: str
 ) -> None:
-    """P28: a healthy pair passes; a default that production overrides is no fault of its failover."""
+    """A healthy pair passes: production overrides such a default, so it is no fault of its failover."""
     world = world_factory(source, target)
     settings, flow = world.settings, world.settings.flows[0]
     plan = DrillPlan(id=new_drill_id(uuid.uuid4().hex), name="weekly", kind="bubble", flow=flow.name)
