@@ -47,7 +47,8 @@ from drkit.status.paired import PairedCollector
 from drkit.time_limit import begun
 
 _POLL_SECONDS: Final = 0.1
-_NICENESS: Final = 19
+_NICENESS: Final = 5
+"""Of a drill. More would starve it on a busy machine: a healthy pair would fail."""
 
 
 def run_drill(

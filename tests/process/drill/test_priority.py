@@ -23,7 +23,7 @@ def test_only_the_drill_has_a_lower_priority() -> None:
         return CollectedEvidence()
 
     run_drill._begun_aside(None, collect).result()  # type: ignore[arg-type]
-    assert seen == [19, 19]
+    assert seen == [run_drill._NICENESS] * 2
     assert _niceness() == before
 
 
