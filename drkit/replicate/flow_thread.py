@@ -168,7 +168,8 @@ class FlowThread:
         except DrkitError as error:
             observe.event("no_progress_figures", level="debug", flow=self.name, reason=error.what)
             return
-        lag = self.watch.lag if seen.lag is None and self.watch else seen.lag
+        looked = self.watch.lag if self.watch else None  # between reports `seen` counts aborted records, too
+        lag = seen.lag if looked is None else looked
         held = self._held()
         # Where open transactions hold everything back, no first record is to be waited for.
         phase = "" if seen.records or progress.totals.epochs or lag == 0 or held else READS_MAP
