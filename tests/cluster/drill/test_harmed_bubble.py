@@ -40,9 +40,9 @@ def fill_up(file: Path) -> None:
 
 
 def children(of: int) -> list[int]:
-    """Return the ids of the processes that a process started."""
-    found = Path(f"/proc/{of}/task/{of}/children")
-    return [int(pid) for pid in found.read_text().split()]
+    """Return the ids of the processes that the threads of a process started."""
+    tasks = Path(f"/proc/{of}/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
 
 
 def parent_of_the_stage() -> int:
