@@ -146,8 +146,10 @@ class BubbleStage(ClientStage):
         """Return whether the drill was aborted. It is when others killed one of its processes."""
         named = {**self.clients, **self.replicators}
         killed = [name for name, child in named.items() if not self.abort_reason and child.was_killed()]
-        if killed or not (self.abort_reason or self.parent.is_alive()):
-            self.abort(f"a process of the drill was killed: {killed[0] if killed else 'the parent of all'}")
+        if not self.parent.is_alive():  # the others die with it
+            killed = ["the parent of all"]
+        if killed:
+            self.abort(f"a process of the drill was killed: {killed[0]}")
         return bool(self.abort_reason)
 
     def check_aborted(self) -> None:
