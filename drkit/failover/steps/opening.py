@@ -22,6 +22,7 @@ from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import end_opposite, mark_opened, mark_opening
+from drkit.failover.loss.positions import scope_positions
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -36,6 +37,8 @@ from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
 from drkit.pair.promotions import begun_by_turn, promoted_of
 from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acls import Acl, Promotion
@@ -131,6 +134,8 @@ class OpenStep(Step):
 
     def announce(self, context: Context, *, begun: bool) -> None:
         """Mark the opening on the source, which refuses an abort from then on."""
+        if not begun:
+            _refuse_changed(context)
         mark_opening(context, begun=begun)
 
     def run(self, context: Context) -> StepResult:
@@ -204,6 +209,23 @@ class OpenStep(Step):
             raise Failed("not_open", where=context.flow.target, evidence=first_of(sorted(wrong)))
         acls = 0 if missing is None else len(_promotion(context)[0].grant)
         return StepResult({"topics_open": len(topics), "acls": acls})
+
+
+def _refuse_changed(context: Context) -> None:
+    """Refuse to open copies that have lost records, or were recreated, since TRANSLATE stated the loss."""
+    translated, names = context.result(StepName.TRANSLATE), context.scope.topics
+    missing = {(p["topic"], p["partition"]): p["missing"] for p in translated["loss"]["partitions"]}
+    changed = []
+    for tp, place in scope_positions(context, None, final=True).items():
+        end = translated["ends"].get(copy := str(TopicPartition(names[tp.topic], tp.partition)))
+        if isinstance(place, Unavailable):
+            changed += [f"{copy}: {place.reason}"] if end is not None else []
+        elif end is not None and place.end < end:
+            changed.append(f"{copy}: ended at {end}, now at {place.end}")
+        elif place.missing is not None and place.missing[1] - place.missing[0] > missing.get(tp, 0):
+            changed.append(f"{copy}: it begins at {place.start}, without records that the source may keep")
+    if changed:
+        raise Failed("copies_changed", where=context.flow.target, evidence=first_of(changed))
 
 
 def _promote(context: Context) -> None:
