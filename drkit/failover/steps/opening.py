@@ -17,7 +17,7 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.checks.late_groups import late_topics
 from drkit.failover.checks.scope import copied_of
-from drkit.failover.core.context import Context
+from drkit.failover.core.context import Context, asked
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
@@ -39,6 +39,7 @@ from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
+from drkit.offsets.translation import PartitionPosition
 from drkit.pair.promotions import begun_by_turn, promoted_of
 from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acls import Acl, Promotion
@@ -213,17 +214,23 @@ class OpenStep(Step):
 
 def _refuse_changed(context: Context) -> None:
     """Refuse to open copies that have lost records, or were recreated, since TRANSLATE stated the loss."""
-    translated, names = context.result(StepName.TRANSLATE), context.scope.topics
-    missing = {(p["topic"], p["partition"]): p["missing"] for p in translated["loss"]["partitions"]}
-    changed = []
-    for tp, place in scope_positions(context, None, final=True).items():
-        end = translated["ends"].get(copy := str(TopicPartition(names[tp.topic], tp.partition)))
+    translated, names, changed = context.result(StepName.TRANSLATE), context.scope.topics, list[str]()
+    places = scope_positions(context, None, final=True)
+    copies = {tp: str(TopicPartition(names[tp.topic], tp.partition)) for tp in places}
+    starts, ends, trimmed = translated["starts"], translated["ends"], set[TopicPartition]()
+    for tp, place in ((tp, places[tp]) for tp in places if copies[tp] in ends):
         if isinstance(place, Unavailable):
-            changed += [f"{copy}: {place.reason}"] if end is not None else []
-        elif end is not None and place.end < end:
-            changed.append(f"{copy}: ended at {end}, now at {place.end}")
-        elif place.missing is not None and place.missing[1] - place.missing[0] > missing.get(tp, 0):
-            changed.append(f"{copy}: it begins at {place.start}, without records that the source may keep")
+            changed.append(f"{copies[tp]}: {place.reason}")
+        elif place.end < ends[copies[tp]]:
+            changed.append(f"{copies[tp]}: ended at {ends[copies[tp]]}, now at {place.end}")
+        elif place.start > starts[copies[tp]]:
+            trimmed.add(tp)
+    if trimmed:  # Retention may remove them on both sides.
+        stated = {(p["topic"], p["partition"]): p["missing"] for p in translated["loss"]["partitions"]}
+        now = asked(context, lambda source: scope_positions(context, source, final=True))
+        missing = {tp: p.missing for tp, p in now.items() if isinstance(p, PartitionPosition) and p.missing}
+        more = sorted(tp for tp in trimmed & missing.keys() if missing[tp][1] - missing[tp][0] > stated[tp])
+        changed += [f"{copies[tp]}: it lacks offsets {missing[tp]} of the source" for tp in more]
     if changed:
         raise Failed("copies_changed", where=context.flow.target, evidence=first_of(changed))
 
