@@ -17,6 +17,10 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=("{drkit:status} shows which cluster is active; to move back, protect the new primary first"),
         page="failover-already-promoted",
     ),
+    "copies_changed": failed(
+        "copies on the target lost records, or were recreated, after the loss was stated",
+        hint="state the loss and translate again: {drkit:failover --resume}; or {drkit:failover --abort}",
+    ),
     "coordinator_away": failed(
         "groups whose coordinator is away cannot be asked",
         hint='start its broker; or leave its groups without a position: {drkit:--accept-data-loss "REASON"}',

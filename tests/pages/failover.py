@@ -40,12 +40,13 @@ _RESTS_ON: Final[Mapping[str, Mapping[StepName, tuple[Belief, ...]]]] = {
         StepName.FENCE: (Belief.MINE, Belief.SOURCE),
         StepName.DRAIN: (Belief.MINE, Belief.FENCE, Belief.LOSS),
         StepName.FREEZE: (Belief.MINE, Belief.SOURCE, Belief.LOSS),
-        StepName.TRANSLATE: (Belief.MINE, Belief.FROZEN, Belief.POSITIONS),
+        StepName.TRANSLATE: (Belief.MINE, Belief.LOSS, Belief.FROZEN, Belief.POSITIONS),
         StepName.COMMIT_OFFSETS: (Belief.MINE, Belief.SOURCE, Belief.POSITIONS),
         StepName.OPEN: (
             Belief.MINE,
             Belief.SOURCE,
             Belief.FENCE,
+            Belief.LOSS,
             Belief.FROZEN,
             Belief.POSITIONS,
             Belief.READY,
@@ -86,12 +87,15 @@ GROUNDS: Final[tuple[Ground, ...]] = (
         "by a canary on every partition before OPEN and when the run is resumed: else back to FENCE"),
     Ground(Belief.READY, "brokers of the standby, group members and commits there",
         "all reasons to refuse are checked again when the run is resumed, until OPEN has begun"),
-    Ground(Belief.LOSS, "producers, until they are fenced; the copy, until it is frozen",
-        "measured again after each FENCE, when the run is resumed, and at TRANSLATE"),
+    Ground(Belief.LOSS, "producers, until they are fenced; the copy, until it is frozen; a person who deletes"
+        " its records or recreates it",
+        "measured again after each FENCE, when the run is resumed, and at TRANSLATE; copies again at OPEN,"
+        " which holds the run if they have lost more"),
     Ground(Belief.FROZEN, "a replicator that resumes or starts",
         "by a canary of the older epoch on every partition, when the run is resumed"),
     Ground(Belief.POSITIONS, "consumers that still commit on the old primary",
-        "translated and committed again after each FREEZE and when the run is resumed, until OPEN has begun"),
+        "translated and committed again after each FREEZE and when the run is resumed, until OPEN has begun;"
+        " later commits are named at VERIFY"),
 )  # fmt: skip
 
 

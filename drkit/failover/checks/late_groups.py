@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 from drkit.failover.checks.out_of_scope import look_outside, not_copied
 from drkit.failover.checks.survey import positions_of
 from drkit.failover.core.context import Context, asked_now
-from drkit.failover.groups.offsets import Positions, committed_in, partition_of
+from drkit.failover.groups.offsets import Positions, committed_in
 from drkit.journal.machine import StepName
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import all_topics
@@ -70,22 +70,24 @@ def late_notes(late: Late) -> list[str]:
     ]
 
 
-def repeated(context: Context) -> dict[str, int]:
-    """Return group → offsets committed on the old primary since TRANSLATE; empty if it does not answer."""
-    placed = context.result(StepName.TRANSLATE).get("positions", {})
-    source_names = {target: name for name, target in context.scope.topics.items()}
+def changed_since(context: Context) -> tuple[dict[str, int], dict[str, str]]:
+    """Return what moved groups committed on the old primary after TRANSLATE; empty if it does not answer.
+
+    :returns: group → offsets that it reprocesses, and group → what its positions on the target do not have
+    """
+    translated, scope = context.result(StepName.TRANSLATE), context.scope.topics
+    placed = translated.get("positions", {})
     now: Positions = asked_now(
-        context,
-        lambda source: context.run(committed_in, source, context.flow, context.known.topics, sorted(placed)),
-        {},
+        context, lambda source: context.run(committed_in, source, context.flow, scope, sorted(placed)), {}
     )
-    repeats: dict[str, int] = {}
-    for group, partitions in placed.items():
-        known = {
-            TopicPartition(source_names[tp.topic], tp.partition): place[0]
-            for tp, place in ((partition_of(text), place) for text, place in partitions.items())
-        }
-        moved = (s.offset - known[tp] for tp, s in now.get(group, {}).items() if tp in known)
-        if number := sum(max(0, n) for n in moved):
-            repeats[group] = number
-    return repeats
+    repeats, changes = dict[str, int](), dict[str, str]()
+    for group, tp, stored in ((g, tp, s) for g, each in now.items() for tp, s in sorted(each.items())):
+        target = str(TopicPartition(scope[tp.topic], tp.partition))
+        before = placed[group].get(target, [None])[0]
+        if before is not None and stored.offset > before:
+            repeats[group] = repeats.get(group, 0) + stored.offset - before
+        elif before is not None and stored.offset < before:
+            changes[group] = f"{tp} was set back from {before} to {stored.offset}"
+        elif before is None and target not in translated["unavailable"].get(group, {}):
+            changes[group] = f"it first committed in {tp}, and has no position there"
+    return repeats, changes

@@ -178,6 +178,7 @@ class BeginStep(Step):
             if any(tp.topic in topics and m.empties for tp, m in methods.items()):
                 [topic] = topics
                 checks.destroyable(topic, {tp: m for tp, m in methods.items() if tp.topic == topic})
+                checks.standing(topics)  # reading the export may take minutes, and a failover has opened it
                 create_missing(context, topic)
                 if up_to:
                     empty_topic(context, topic, {tp.partition: end for tp, end in up_to.items()})

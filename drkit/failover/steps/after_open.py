@@ -15,7 +15,7 @@ from drkit.detect.canary import TOPIC, ensure_canary, placed, probe_write
 from drkit.detect.seen import ProbeOutcome
 from drkit.endpoint import Endpoint
 from drkit.errors import Failed, Refused
-from drkit.failover.checks.late_groups import repeated, too_late
+from drkit.failover.checks.late_groups import changed_since, too_late
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_flow, share_promotions
 from drkit.failover.core.step import Step, StepEffect, StepResult
@@ -165,17 +165,13 @@ class VerifyStep(Step):
             )
         notes.append(f"{len(groups) - len(waiting)} of {len(groups)} groups are at work")
         notes += [f"{g}: {reason}" for g, reason in sorted(waiting.items())]
-        repeats = repeated(context)
-        notes += [
-            f"{g} still read {context.flow.source} after its position was taken:"
-            f" it reprocesses up to {counted(n, 'record')}"
-            for g, n in sorted(repeats.items())
-        ]
-        late = too_late(context)
-        source = context.flow.source
+        (repeats, changes), late, source = changed_since(context), too_late(context), context.flow.source
+        still = f"still read {source} after its position was taken: it reprocesses up to"
+        notes += [f"{g} {still} {counted(n, 'record')}" for g, n in sorted(repeats.items())]
+        notes += [f"group {g} changed on {source} after TRANSLATE: {what}" for g, what in changes.items()]
         notes += [f"group {g} remains on {source}: {reason}" for g, reason in sorted(late.items())]
         seen = {"brokers": brokers, "groups": groups, "refuse_drkit": closed}
-        return StepResult({**seen, "repeats": repeats, "too_late": late}, tuple(notes))
+        return StepResult({**seen, "repeats": repeats, "changes": changes, "too_late": late}, tuple(notes))
 
     def _canaries(self, context: Context) -> int:
         with context.effect(self.name, "canary", topic=TOPIC) as outcome:

@@ -73,6 +73,7 @@ class TranslateStep(Step):
     def run(self, context: Context) -> StepResult:
         translated = asked(context, lambda source: self._translate(context, source, act=True))
         _refuse_missing(context, translated["loss"])
+        _refuse_more(context, translated)
         missing = {g: ": ".join(next(iter(p.items()))) for g, p in sorted(translated["unavailable"].items())}
         if missing and not context.request.accept_data_loss:
             raise no_position(context.flow.name, missing, RESUMED)
@@ -165,6 +166,22 @@ def _refuse_missing(context: Context, loss: LossEvidence) -> None:
     }
     if context.request.planned and lost:
         raise begins_later(f"{context.flow.name}: {context.flow.target}", lost)
+
+
+def _refuse_more(context: Context, translated: Mapping[str, Any]) -> None:
+    """Refuse a larger loss than DRAIN has judged; of an accepted one, the later statement counts."""
+    if context.request.accept_data_loss:
+        return
+    drained = context.result(StepName.DRAIN)["partitions"]
+    before, more = {(p["topic"], p["partition"]): p for p in drained}, []
+    for p in translated["loss"]["partitions"]:
+        tp = TopicPartition(p["topic"], p["partition"])
+        copy, was = str(TopicPartition(context.scope.topics[tp.topic], tp.partition)), before.get(tp, p)
+        is_gone = str(tp) in translated["frontiers"] and copy not in translated["ends"]
+        if (is_gone and was["lost_from"] is not None) or (p["records"] or 0) > (was["records"] or 0):
+            more.append(f"{copy}: {p['reason'] or counted(p['records'] or 0, 'record')}")
+    if more:
+        raise Failed("copies_changed", where=context.flow.target, evidence=first_of(more))
 
 
 def _bounds(context: Context, positions: ScopePositions) -> dict[str, dict[str, int]]:

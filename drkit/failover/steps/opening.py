@@ -17,11 +17,12 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.checks.late_groups import late_topics
 from drkit.failover.checks.scope import copied_of
-from drkit.failover.core.context import Context
+from drkit.failover.core.context import Context, asked
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import end_opposite, mark_opened, mark_opening
+from drkit.failover.loss.positions import scope_positions
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -36,6 +37,9 @@ from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.model import TopicPartition
+from drkit.offsets import Unavailable
+from drkit.offsets.translation import PartitionPosition
 from drkit.pair.promotions import begun_by_turn, promoted_of
 from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acls import Acl, Promotion
@@ -131,6 +135,8 @@ class OpenStep(Step):
 
     def announce(self, context: Context, *, begun: bool) -> None:
         """Mark the opening on the source, which refuses an abort from then on."""
+        if not begun:
+            _refuse_changed(context)
         mark_opening(context, begun=begun)
 
     def run(self, context: Context) -> StepResult:
@@ -204,6 +210,29 @@ class OpenStep(Step):
             raise Failed("not_open", where=context.flow.target, evidence=first_of(sorted(wrong)))
         acls = 0 if missing is None else len(_promotion(context)[0].grant)
         return StepResult({"topics_open": len(topics), "acls": acls})
+
+
+def _refuse_changed(context: Context) -> None:
+    """Refuse to open copies that have lost records, or were recreated, since TRANSLATE stated the loss."""
+    translated, names, changed = context.result(StepName.TRANSLATE), context.scope.topics, list[str]()
+    places = scope_positions(context, None, final=True)
+    copies = {tp: str(TopicPartition(names[tp.topic], tp.partition)) for tp in places}
+    starts, ends, trimmed = translated["starts"], translated["ends"], set[TopicPartition]()
+    for tp, place in ((tp, places[tp]) for tp in places if copies[tp] in ends):
+        if isinstance(place, Unavailable):
+            changed.append(f"{copies[tp]}: {place.reason}")
+        elif place.end < ends[copies[tp]]:
+            changed.append(f"{copies[tp]}: ended at {ends[copies[tp]]}, now at {place.end}")
+        elif place.start > starts[copies[tp]]:
+            trimmed.add(tp)
+    if trimmed:  # Retention may remove them on both sides.
+        stated = {(p["topic"], p["partition"]): p["missing"] for p in translated["loss"]["partitions"]}
+        now = asked(context, lambda source: scope_positions(context, source, final=True))
+        missing = {tp: p.missing for tp, p in now.items() if isinstance(p, PartitionPosition) and p.missing}
+        more = sorted(tp for tp in trimmed & missing.keys() if missing[tp][1] - missing[tp][0] > stated[tp])
+        changed += [f"{copies[tp]}: it lacks offsets {missing[tp]} of the source" for tp in more]
+    if changed:
+        raise Failed("copies_changed", where=context.flow.target, evidence=first_of(changed))
 
 
 def _promote(context: Context) -> None:

@@ -118,6 +118,9 @@ def _seen(run: RunLog, now_ms: int, lives: Callable[[Process], bool | None]) -> 
         return shown._replace(held=f"its process {run.holder.get('pid')} on {host} is gone")
     if silent > (_SILENT_SECONDS if alive else _SILENT_ELSEWHERE_SECONDS):
         return shown._replace(held=f"its process on {host} has written nothing for {silent:.0f} s")
+    if alive is None and silent < -_SILENT_ELSEWHERE_SECONDS:
+        ahead = f"the clock of {host} is {-silent:.0f} s ahead of this one"
+        return shown._replace(held=f"whether its process runs is unknown: {ahead}")
     return shown
 
 

@@ -132,6 +132,8 @@ def test_a_run_whose_process_is_gone_or_silent_is_held():
         (wrote + 59_000, None, ""),
         (wrote + 61_000, None, "written nothing for 61 s"),
         (wrote, False, "is gone"),
+        (wrote - 59_000, None, ""),
+        (wrote - 61_000, None, "is unknown: the clock of"),
     ):
         found = runs(*written, now_ms=now_ms, alive=alive).current
         assert found is not None

@@ -9,11 +9,13 @@ from __future__ import annotations
 import pytest
 
 from drkit.failover.core.request import RunRequest
+from drkit.failover.returning.pre_delete_checks import PreDeleteChecks
 from tests.support.failback.dying_pair import DyingPair
 from tests.support.failback.pair import CUT
-from tests.support.failover.command import Said
+from tests.support.failover.command import Said, drkit
 from tests.support.failover.orchestrator import Kill, Orchestrators
 from tests.support.failover.orchestrator_parent import AFTER
+from tests.support.failover.settings_file import toml
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.wide
@@ -129,6 +131,31 @@ def test_a_failover_that_was_left_after_open_ends(lab: DyingPair) -> None:
     ended = lab.command("failover", "--flow", side.settings.flows[0].name, "--resume")
     assert (ended.code, ended.data["state"]) == (0, "aborted"), ended
     is_untouched(lab, topic, before)
+
+
+def test_a_failover_while_the_export_is_read_keeps_what_it_opens(
+    lab: DyingPair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine that does not reach the new primary opens the old one, which a return is about to empty."""
+    topic, side, opened, saved = lab.there.name("t"), lab.there, list[Said](), PreDeleteChecks.saved
+    lab.begin([topic])
+    lab.lose_primary([topic])
+    plain = side.plain() | {"failover": {"journal_folder": str(lab.folder / "elsewhere")}}
+    plain["clusters"][side.target.alias]["bootstrap_servers"] = "127.0.0.1:1"
+    file = lab.folder / "elsewhere.toml"
+    file.write_text(toml(plain), encoding="utf-8")
+
+    def fail_over(checks: PreDeleteChecks, name: str) -> None:
+        saved(checks, name)
+        words = ("--all", "--accept-data-loss", "it does not answer", "--yes")
+        opened.append(opened[0] if opened else drkit(file, "failover", "--flow", lab.home(), *words))
+
+    monkeypatch.setattr(PreDeleteChecks, "saved", fail_over)
+    refused = returned(lab)
+    assert (opened[0].code, opened[0].data["state"]) == (0, "done"), opened[0]
+    assert (refused.code, refused.error) == (3, "old_primary_takes_writes"), refused
+    assert len(side.records(side.source, topic)[0]) == COPIED + 10
+    assert lab.accepts(side, topic, ["clients are here"])
 
 
 def test_a_switchover_waits_for_the_replay_of_a_return_that_was_left(lab: DyingPair) -> None:
