@@ -215,15 +215,18 @@ class OpenStep(Step):
 def _refuse_changed(context: Context) -> None:
     """Refuse to open copies that have lost records, or were recreated, since TRANSLATE stated the loss."""
     translated, names, changed = context.result(StepName.TRANSLATE), context.scope.topics, list[str]()
-    places = scope_positions(context, None, final=True)
-    copies = {tp: str(TopicPartition(names[tp.topic], tp.partition)) for tp in places}
+    positions = scope_positions(context, None, final=True)
+    copies = {tp: str(TopicPartition(names[tp.topic], tp.partition)) for tp in positions}
     starts, ends, trimmed = translated["starts"], translated["ends"], set[TopicPartition]()
-    for tp, place in ((tp, places[tp]) for tp in places if copies[tp] in ends):
-        if isinstance(place, Unavailable):
-            changed.append(f"{copies[tp]}: {place.reason}")
-        elif place.end < ends[copies[tp]]:
-            changed.append(f"{copies[tp]}: ended at {ends[copies[tp]]}, now at {place.end}")
-        elif place.start > starts[copies[tp]]:
+    for tp, position in positions.items():
+        copy = copies[tp]
+        if copy not in ends:  # it had no position at TRANSLATE either
+            continue
+        if isinstance(position, Unavailable):
+            changed.append(f"{copy}: {position.reason}")
+        elif position.end < ends[copy]:
+            changed.append(f"{copy}: ended at {ends[copy]}, now at {position.end}")
+        elif position.start > starts[copy]:
             trimmed.add(tp)
     if trimmed:  # Retention may remove them on both sides.
         stated = {(p["topic"], p["partition"]): p["missing"] for p in translated["loss"]["partitions"]}

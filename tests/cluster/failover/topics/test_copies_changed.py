@@ -20,7 +20,7 @@ Change = Callable[[World, str], None]
 
 
 class ChangedAfter:
-    """A step after which somebody changes a copy."""
+    """A step after which a copy is changed."""
 
     def __init__(self, step: Step, change: Callable[[], None]) -> None:
         self.name, self.plan, self.announce, self.run = step.name, step.plan, step.announce, step.run
