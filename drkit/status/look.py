@@ -95,7 +95,8 @@ class StatusCollector:
         return self._judged(self._find(measure=measure))
 
     def _find(self, *, measure: bool) -> Findings:
-        findings = Findings(self._clock(), flow=self._flow.name, beats_expected=self._flow.emit_heartbeats)
+        now_ms, flow = self._clock(), self._flow
+        findings = Findings(now_ms, now_ms, flow.name, beats_expected=flow.emit_heartbeats)
         self.source_ends = None
         try:
             state = self._load()

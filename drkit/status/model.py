@@ -243,7 +243,7 @@ class Findings:
 
     at_ms: int
     """When the look began."""
-    read_ms: int = 0
+    read_ms: int
     """When the records were read that wait: they may be younger than the look."""
     flow: str = ""
     source_error: str = ""

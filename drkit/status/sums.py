@@ -65,7 +65,9 @@ def copied_ms(found: Findings, loss: Loss) -> int | None:
     if found.source_error or found.target_error:
         gone = any(p.gone for p in found.partitions if p.topic not in found.promoted)
         return None if gone else found.noted_copied_ms
-    return None if loss.seconds is None or found.unanswered else found.at_ms - round(loss.seconds * 1000)
+    if loss.seconds is None or found.unanswered:
+        return None
+    return min(found.at_ms, found.read_ms - round(loss.seconds * 1000))
 
 
 def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:

@@ -155,7 +155,7 @@ def looked(held: HeldBack, *opened: OpenTransaction, **more: Any) -> Findings:
     part = status_of(NOW, AT, "orders", CopyPosition(100, 100), ends(100, 152, held), None)
     runner = Runner("h", 1, "r", 1.0, alive=True)
     return Findings(
-        NOW, partitions=[part], beats_expected=False, runner=runner, source_seen_ms=NOW,
+        NOW, NOW, partitions=[part], beats_expected=False, runner=runner, source_seen_ms=NOW,
         open_transactions=opened, **more,
     )  # fmt: skip
 

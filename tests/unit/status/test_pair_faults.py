@@ -50,7 +50,7 @@ def found_on_old_primary(*topics: str) -> Findings:
     """What the promoted flow finds on its source: topics that it has no copy of."""
     lags = [PartitionStatus(t, t, 0, 0, 131, None, 131, 131, 99.0) for t in (TOPIC, *topics)]
     more: dict[str, Any] = {"promoted": (TOPIC,), "taken_over": True, "left_out": topics}
-    return Findings(5000, source_seen_ms=5000, beats_expected=False, partitions=lags, **more)
+    return Findings(5000, 5000, source_seen_ms=5000, beats_expected=False, partitions=lags, **more)
 
 
 def way_back(*topics: str, **facts: Any) -> DirectionFacts:

@@ -203,9 +203,9 @@ def test_a_look_without_some_leaders_shows_nothing() -> None:
     assert unanswered_in({"orders"}, flow, look._replace(topics=more))
     assert unanswered_in({"orders"}, flow, SourceLook({"orders": TopicMetadata(5, UUID(int=1), {})}, {}))
     loss = Loss(0, 0, 2.0, exact=True, source_seen_seconds=0.0)
-    assert copied_ms(Findings(NOW), loss) == NOW - 2000
-    assert copied_ms(Findings(NOW, unanswered={"orders": (0,)}), loss) is None
-    assert copied_ms(Findings(NOW, source_error="gone", noted_copied_ms=7), loss) == 7
+    assert copied_ms(Findings(NOW, NOW), loss) == NOW - 2000
+    assert copied_ms(Findings(NOW, NOW, unanswered={"orders": (0,)}), loss) is None
+    assert copied_ms(Findings(NOW, NOW, source_error="gone", noted_copied_ms=7), loss) == 7
 
 
 def test_a_whole_note_names_all_that_a_silent_source_had() -> None:

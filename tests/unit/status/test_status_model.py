@@ -59,7 +59,7 @@ def healthy(**more: Any) -> Findings:
         "source_seen_ms": NOW,
         **more,
     }
-    return Findings(NOW, **fields)
+    return Findings(NOW, NOW, **fields)
 
 
 def codes(found: Findings, rpo_seconds: float = 30.0) -> list[str]:
