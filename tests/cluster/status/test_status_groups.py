@@ -72,7 +72,7 @@ def test_a_group_becomes_ready_and_stays_it_without_the_source(watched: Watched)
     """A group is called ready when it would read on at its next record."""
     world = watched.world
     world.commit(world.flow.source, 20)
-    assert (watched.group().faulty, "no round" in watched.group().reason) == (True, True)
+    assert (watched.group().faulty, "no checkpoint round" in watched.group().reason) == (True, True)
     watched.round(groups=())
     before = watched.group()
     assert (before.ready, before.faulty, before.reason) == (False, False, "not written yet")
