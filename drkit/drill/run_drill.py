@@ -109,9 +109,7 @@ def _drift(evidence: DrillEvidence, history: DrillHistory, entries: list[DrillEn
         yield from drift(last.evidence.bubble.scope, now)
 
 
-def _begun_aside(
-    run: DrillRun, collect: Callable[[DrillRun], CollectedEvidence]
-) -> Future[CollectedEvidence]:
+def _begun_aside(collect: Callable[[], CollectedEvidence]) -> Future[CollectedEvidence]:
     """Collect in a thread that leaves processor time to production on this machine.
 
     On Linux the niceness is that of the thread, and of the threads and processes that it starts: a switchover
@@ -120,7 +118,7 @@ def _begun_aside(
 
     def collect_aside() -> CollectedEvidence:
         os.nice(_NICENESS)
-        return collect(run)
+        return collect()
 
     return begun(collect_aside)
 
@@ -130,7 +128,7 @@ def _in_time(collect: Callable[[DrillRun], CollectedEvidence]) -> Callable[[Dril
 
     def collect_in_time(run: DrillRun) -> CollectedEvidence:
         name, seconds, options = run.plan.name, run.plan.limits.seconds, run.options
-        work = _begun_aside(run, collect)
+        work = _begun_aside(lambda: collect(run))
         deadline = options.clock() + seconds
         while not work.done():
             if options.stop.wait(_POLL_SECONDS):
@@ -169,7 +167,7 @@ def _collect_readiness(run: DrillRun) -> CollectedEvidence:
 _COLLECTORS: Final[Mapping[str, Callable[[DrillRun], CollectedEvidence]]] = {
     READINESS: _in_time(_collect_readiness),
     TRANSLATION: _in_time(_collect_translation),
-    BUBBLE: lambda run: _begun_aside(run, lambda run: Bubble(run).collect()).result(),
+    BUBBLE: lambda run: _begun_aside(lambda: Bubble(run).collect()).result(),
     SWITCHOVER: lambda run: Switchover(run).collect(),
 }
 

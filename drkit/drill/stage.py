@@ -15,7 +15,7 @@ from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, Settings
 from drkit.drill.entry import SOURCE, TARGET, MadeItem
 from drkit.drill.plan import DrillPlan
-from drkit.errors import Failed
+from drkit.errors import Failed, raise_first
 from drkit.exercise.checks import CHECKS, IN_ORDER
 from drkit.exercise.clients import record_content
 from drkit.exercise.events import PRIMARY, STANDBY, Acked, CommandEnded, Consumed, Read
@@ -144,12 +144,13 @@ class BubbleStage(ClientStage):
 
     def is_aborted(self) -> bool:
         """Return whether the drill was aborted. It is when others killed one of its processes."""
-        named = {**self.clients, **self.replicators}
-        killed = [name for name, child in named.items() if not self.abort_reason and child.was_killed()]
-        if not self.parent.is_alive():  # the others die with it
-            killed = ["the parent of all"]
-        if killed:
-            self.abort(f"a process of the drill was killed: {killed[0]}")
+        if not self.abort_reason:
+            named = {**self.clients, **self.replicators}
+            killed = next((name for name, child in named.items() if child.was_killed()), "")
+            if not self.parent.is_alive():  # the others die with it
+                killed = "the parent of all"
+            if killed:
+                self.abort(f"a process of the drill was killed: {killed}")
         return bool(self.abort_reason)
 
     def check_aborted(self) -> None:
@@ -175,8 +176,7 @@ class BubbleStage(ClientStage):
         configs[ledger] = {"cleanup.policy": "compact"}
         # By default brokers may refuse old records; retention by time would delete them at once.
         plans = [TopicPlan(topic, PARTITIONS, configs={**common, **own}) for topic, own in configs.items()]
-        for failure in create_topics(cluster, plans).values():
-            raise failure
+        raise_first(create_topics(cluster, plans))
         for number, codec in enumerate(_CODECS):
             self._seed(codec, "x" * _LARGE if number == 0 else "")
 
@@ -219,8 +219,8 @@ class BubbleStage(ClientStage):
 
         One whose marker the fence of an earlier bubble refused works again after a restart of its broker.
         """
-        what = "ask for transactions"
-        waiting = ask_once(self.cluster(PRIMARY), self.WHERE, lambda raw: hanging(raw, wall_ms()), what=what)
+        source, question = self.cluster(PRIMARY), "ask for transactions"
+        waiting = ask_once(source, self.WHERE, lambda raw: hanging(raw, wall_ms()), what=question)
         ids = (f"{self.flow.source}.payments-{n}" for n in count(1))
         return next(each for each in ids if each not in waiting)
 

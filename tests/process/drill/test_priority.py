@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Any
 
 from drkit.drill import run_drill
 from drkit.drill.steps import CollectedEvidence
@@ -16,13 +15,13 @@ def test_only_the_drill_has_a_lower_priority() -> None:
     seen: list[int] = []
     before = _niceness()
 
-    def collect(_: Any) -> CollectedEvidence:
+    def collect() -> CollectedEvidence:
         program = "import os; print(os.getpriority(os.PRIO_PROCESS, 0))"
         child = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         seen.extend((_niceness(), int(child.stdout)))
         return CollectedEvidence()
 
-    run_drill._begun_aside(None, collect).result()  # type: ignore[arg-type]
+    run_drill._begun_aside(collect).result()
     assert seen == [run_drill._NICENESS] * 2
     assert _niceness() == before
 
