@@ -250,8 +250,8 @@ class StatusCollector:
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
             waits = self._loop.run(self._waiting, source.topics, gaps, copied.left_out) if gaps else {}
-            records = self._earlier.dated(findings.at_ms, self._clock(), source.ends, gaps, waits)
-        findings.read_ms = self._clock()
+            findings.read_ms = self._clock()
+            records = self._earlier.dated(findings.at_ms, findings.read_ms, source.ends, gaps, waits)
         return [
             status_of(findings.read_ms, tp, downstream(tp.topic), place, source.ends.get(tp), records.get(tp))
             for tp, place in frontiers.items()

@@ -22,10 +22,13 @@ def test_a_record_that_is_younger_than_the_look_has_an_age(flow: Flow, topic_nam
     remember(flow, topic_name)
     fill(flow.source, topic_name, 3)
     now = wall_ms()
-    began = iter([now - _SLOW_MS])
+    readings = iter([now - _SLOW_MS])
+
+    def clock() -> int:  # its first reading is the look's begin
+        return next(readings, wall_ms())
+
     ours = flow.settings.model_copy(update={"topics": (topic_name,), "emit_heartbeats": False})
     settings = Settings(clusters={c.alias: c for c in (flow.source, flow.target)}, flows=(ours,))
-    clock = lambda: next(began, wall_ms())  # noqa: E731  the first reading is the look's begin
     with closing(StatusCollector(settings, ours, groups=False, clock=clock)) as collector:
         [partition] = collector.look().partitions
     assert partition.records == 3
