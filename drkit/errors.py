@@ -67,7 +67,7 @@ def in_line(*parts: str) -> str:
 
 
 def raise_first(refused: Mapping[Any, DrkitError]) -> None:
-    """Raise the first error of a change that was refused in part; do nothing if there is none."""
+    """Raise the first error of a change that was refused in part, if it has one."""
     for error in refused.values():
         raise error
 

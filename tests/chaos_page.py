@@ -56,7 +56,7 @@ _MUTANTS: Final = """\
 
 Each scenario is shown to fail. A mutant is a build of drkit that is broken in the way its scenario guards
 against. The scenario must end with `fail` by the named check (or drkit itself must refuse, where the table
-says so), and the fault must have been in force. `blind_check` is judged in runs of a model: there
+has that), and the fault must have been in force. `blind_check` is judged in runs of a model: there
 one check at a time sees nothing.
 """
 

@@ -59,7 +59,10 @@ async def records_of(cluster: RawCluster, opened: OpenProducer) -> list[Record]:
     """Return the records of an open transaction on the map. Raises RawError if not all can be read."""
     signatures, unread = Signatures(cluster.control, opened.at), list[str]()
     topic = (await metadata(cluster, [opened.at.topic]))[opened.at.topic]
-    pass_over = lambda _offset, reason: unread.append(reason)  # noqa: E731  of this reader
+
+    def pass_over(_offset: int, reason: str) -> None:
+        unread.append(reason)
+
     tail = LogTail(cluster, opened.at, lambda _: None, pass_over, signatures=signatures, topic=topic)
     tail.next_offset = opened.state.open_since
     try:

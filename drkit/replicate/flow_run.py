@@ -288,13 +288,9 @@ class FlowRun:
         self._progress = job.progress = job.progress or Progress(job.flow, source, target)
         self._promoted = self._waiting = frozenset[str]()
         """Topics that the opposite flow has promoted, before their return: by state, and at the last look."""
+        totals = self._progress.totals.groups
         self._side_jobs = SideJobs(
-            job.workshop,
-            (source, target),
-            state,
-            self._progress.totals.groups,
-            lambda: job.flow,
-            lambda: self._waiting,
+            job.workshop, (source, target), state, totals, lambda: job.flow, lambda: self._waiting
         )
         self._finished = threading.Event()
         self._nothing_reported = self._plan_unreported = False

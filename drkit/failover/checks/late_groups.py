@@ -81,13 +81,15 @@ def changed_since(context: Context) -> tuple[dict[str, int], dict[str, str]]:
         context, lambda source: context.run(committed_in, source, context.flow, scope, sorted(placed)), {}
     )
     repeats, changes = dict[str, int](), dict[str, str]()
-    for group, tp, stored in ((g, tp, s) for g, each in now.items() for tp, s in sorted(each.items())):
-        target = str(TopicPartition(scope[tp.topic], tp.partition))
-        before = placed[group].get(target, [None])[0]
-        if before is not None and stored.offset > before:
-            repeats[group] = repeats.get(group, 0) + stored.offset - before
-        elif before is not None and stored.offset < before:
-            changes[group] = f"{tp} was set back from {before} to {stored.offset}"
-        elif before is None and target not in translated["unavailable"].get(group, {}):
-            changes[group] = f"it first committed in {tp}, and has no position there"
+    for group, committed in now.items():
+        for tp, stored in sorted(committed.items()):
+            target = str(TopicPartition(scope[tp.topic], tp.partition))
+            [before, *_] = placed[group].get(target, [None])
+            if before is None:
+                if target not in translated["unavailable"].get(group, {}):
+                    changes[group] = f"it first committed in {tp}, and has no position there"
+            elif stored.offset > before:
+                repeats[group] = repeats.get(group, 0) + stored.offset - before
+            elif stored.offset < before:
+                changes[group] = f"{tp} was set back from {before} to {stored.offset}"
     return repeats, changes

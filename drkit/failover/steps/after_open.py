@@ -168,7 +168,7 @@ class VerifyStep(Step):
         (repeats, changes), late, source = changed_since(context), too_late(context), context.flow.source
         still = f"still read {source} after its position was taken: it reprocesses up to"
         notes += [f"{g} {still} {counted(n, 'record')}" for g, n in sorted(repeats.items())]
-        notes += [f"group {g} changed on {source} after TRANSLATE: {what}" for g, what in changes.items()]
+        notes += [f"group {g} changed on {source} after TRANSLATE: {change}" for g, change in changes.items()]
         notes += [f"group {g} remains on {source}: {reason}" for g, reason in sorted(late.items())]
         seen = {"brokers": brokers, "groups": groups, "refuse_drkit": closed}
         return StepResult({**seen, "repeats": repeats, "changes": changes, "too_late": late}, tuple(notes))

@@ -100,7 +100,7 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
 ) -> None:
     """A marker ends everything that a producer has open on a partition, also of an earlier transaction.
 
-    Until the task writes the missing marker, readers name no position that turns out to be wrong.
+    Until the task writes the missing marker, readers name no wrong position.
     """
     flow.settings = flow.settings.model_copy(update={"bulk_commit_bytes": 1, "merge_below_bytes": 0})
     flow.create_both(topic_name, retention_ms="-1")
