@@ -8,13 +8,16 @@ import itertools
 import random
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException, Message, Producer
+from confluent_kafka import IsolationLevel, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from drkit.kafka.clients import confluent_config
 from tests.support.exactness.history import Content
 from tests.support.exactness.truth import Truth
 from tests.support.flows.beside import SideJobs
 from tests.support.flows.flow import DAY_MS
 from tests.support.flows.produce import now_ms, producer, put, text, wait_for_markers
+from tests.support.waiting import eventually
 
 _OLD_MS = 3 * 365 * DAY_MS
 _PAUSE_SECONDS = 0.1
@@ -54,6 +57,7 @@ class RecordedLoad(SideJobs):
         self._begin = now_ms()
         self._open: list[tuple[int, int, Content]] = []
         """Delivered in the transaction that is open."""
+        self._admin = AdminClient({**confluent_config(truth.flow.source), "log_level": 0})
 
     def _run(self) -> None:
         out = self._producer()
@@ -91,12 +95,30 @@ class RecordedLoad(SideJobs):
                 self._open.clear()
             else:
                 out.commit_transaction(60)
-                self._settle(certain=True)
+                self._settle(certain=self._readable())
         except KafkaException:
             # A broker that goes away may end a client's transaction, and nothing says how it ended.
             self._settle(certain=False)
             return self._again()
         return out
+
+    def _readable(self) -> bool:
+        """Wait until consumers may read what was committed: a broker that starts may leave out a marker.
+
+        The next transaction's marker then ends this one too, and may abort it.
+        """
+        ends = {p: offset + 1 for p, offset, _ in self._open}
+        with suppress(AssertionError):
+            return eventually(lambda: not ends or self._ends_reach(ends), 20)
+        return False
+
+    def _ends_reach(self, wanted: dict[int, int]) -> bool:
+        asked = {TopicPartition(self._truth.topic, p): OffsetSpec.latest() for p in wanted}
+        committed = IsolationLevel.READ_COMMITTED
+        with suppress(KafkaException):
+            found = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=5)
+            return all(answer.result().offset >= wanted[at.partition] for at, answer in found.items())
+        return False
 
     def _again(self) -> Producer:
         while True:
