@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
-from drkit.failover.core.context import Context
+from drkit.counted import first_of
+from drkit.errors import Failed
+from drkit.failover.core.context import Context, asked
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
@@ -43,6 +45,48 @@ def scope_positions(context: Context, source: RawCluster | None, *, final: bool 
     if not final:
         return found
     return {tp: replace(p, frozen=True) if isinstance(p, PartitionPosition) else p for tp, p in found.items()}
+
+
+def bounds_of(context: Context, positions: ScopePositions) -> dict[str, dict[str, int]]:
+    """Return start and end of each copy whose position is known, for :func:`refuse_changed`."""
+    names = context.scope.topics
+    known = {
+        str(TopicPartition(names[tp.topic], tp.partition)): p
+        for tp, p in sorted(positions.items())
+        if isinstance(p, PartitionPosition)
+    }
+    return {"starts": {c: p.start for c, p in known.items()}, "ends": {c: p.end for c, p in known.items()}}
+
+
+def refuse_changed(
+    context: Context, positions: ScopePositions, bounds: Mapping[str, Any], stated: Mapping[str, Any]
+) -> None:
+    """Refuse copies that have lost records, or were recreated, since a loss was stated.
+
+    :param bounds: of the copies when the loss was stated
+    :raises Failed: they have
+    """
+    names, changed, trimmed = context.scope.topics, list[str](), set[TopicPartition]()
+    copies = {tp: str(TopicPartition(names[tp.topic], tp.partition)) for tp in positions}
+    starts, ends = bounds.get("starts", {}), bounds.get("ends", {})  # missing in runs of an older drkit
+    for tp, position in positions.items():
+        copy = copies[tp]
+        if copy not in ends:  # it had no position then either
+            continue
+        if isinstance(position, Unavailable):
+            changed.append(f"{copy}: {position.reason}")
+        elif position.end < ends[copy]:
+            changed.append(f"{copy}: ended at {ends[copy]}, now at {position.end}")
+        elif position.start > starts[copy]:
+            trimmed.add(tp)
+    if trimmed:  # Retention may remove them on both sides.
+        before = {(p["topic"], p["partition"]): p["missing"] for p in stated["partitions"]}
+        now = asked(context, lambda source: scope_positions(context, source, final=True))
+        missing = {tp: p.missing for tp, p in now.items() if isinstance(p, PartitionPosition) and p.missing}
+        more = sorted(tp for tp in trimmed & missing.keys() if missing[tp][1] - missing[tp][0] > before[tp])
+        changed += [f"{copies[tp]}: it lacks offsets {missing[tp]} of the source" for tp in more]
+    if changed:
+        raise Failed("copies_changed", where=context.flow.target, evidence=first_of(changed))
 
 
 def positions_of(

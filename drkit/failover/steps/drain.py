@@ -12,10 +12,11 @@ from drkit.failover.core.context import Context, StepProgress, asked
 from drkit.failover.core.step import LossEvidence, Step, StepEffect, StepResult
 from drkit.failover.groups.waits import wait_for_groups
 from drkit.failover.loss.count import DELETED, Lost, evidence_of, held_of, is_drained, lost_partitions
-from drkit.failover.loss.positions import scope_positions
+from drkit.failover.loss.positions import ScopePositions, bounds_of, scope_positions
 from drkit.failover.steps.freeze import end_on_map
 from drkit.flow_state.records import RoleRecord
 from drkit.journal.machine import StepName
+from drkit.kafka.raw import RawCluster
 from drkit.offset_map.places import RECREATED
 from drkit.status.lag.source import held_text
 
@@ -46,12 +47,12 @@ class DrainStep(Step):
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         deadline = context.clock() + context.settings.failover.drain_seconds
         end_on_map(context)
-        loss = self._wait_for_copy(context, deadline, fenced=fenced)
+        loss, bounds = self._wait_for_copy(context, deadline, fenced=fenced)
         if context.request.planned:
             context.state.load()
             refuse_written(context)
         _refuse(context, loss, fenced=fenced)
-        evidence: dict[str, Any] = {**loss}
+        evidence: dict[str, Any] = {**loss, **bounds}
         notes = [loss["statement"]]
         if deleted := sorted(
             {f"{p['topic']} ({p['reason']})" for p in loss["partitions"] if p["reason"].startswith(DELETED)}
@@ -63,12 +64,16 @@ class DrainStep(Step):
             notes += [f"{g} still reads on {context.flow.source}: {reason}" for g, reason in behind.items()]
         return StepResult(evidence, tuple(notes))
 
-    def _wait_for_copy(self, context: Context, deadline: float, *, fenced: bool) -> LossEvidence:
+    def _wait_for_copy(
+        self, context: Context, deadline: float, *, fenced: bool
+    ) -> tuple[LossEvidence, dict[str, dict[str, int]]]:
+        def look(source: RawCluster | None) -> tuple[RawCluster | None, ScopePositions, list[Lost]]:
+            positions = scope_positions(context, source)
+            return source, positions, lost_partitions(context, positions, source)
+
         reported, until = float("-inf"), context.clock() + _RETURN_SECONDS
         while True:
-            source, lost = asked(
-                context, lambda s: (s, lost_partitions(context, scope_positions(context, s), s))
-            )
+            source, positions, lost = asked(context, look)
             now = context.clock()
             if (
                 source is None
@@ -77,7 +82,7 @@ class DrainStep(Step):
                 or _is_stuck(context, lost)
                 or not _is_copied(context, until)
             ):
-                return evidence_of(context, lost, source, fenced=fenced)
+                return evidence_of(context, lost, source, fenced=fenced), bounds_of(context, positions)
             if now - reported > _TELL_SECONDS:
                 reported = now
                 context.tell(StepProgress(self.name, _left(lost), {"seconds_left": round(deadline - now, 1)}))

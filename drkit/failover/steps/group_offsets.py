@@ -33,7 +33,7 @@ from drkit.failover.groups.offsets import (
 )
 from drkit.failover.groups.waits import settle
 from drkit.failover.loss.count import begins_later, evidence_of, lost_partitions
-from drkit.failover.loss.positions import NO_PARTITION, ScopePositions, scope_positions
+from drkit.failover.loss.positions import NO_PARTITION, bounds_of, refuse_changed, scope_positions
 from drkit.journal.machine import StepName
 from drkit.kafka.groups.asking import brokers_away
 from drkit.kafka.raw import RawCluster
@@ -72,8 +72,7 @@ class TranslateStep(Step):
 
     def run(self, context: Context) -> StepResult:
         translated = asked(context, lambda source: self._translate(context, source, act=True))
-        _refuse_missing(context, translated["loss"])
-        _refuse_more(context, translated)
+        _refuse_incomplete(context, translated["loss"])
         missing = {g: ": ".join(next(iter(p.items()))) for g, p in sorted(translated["unavailable"].items())}
         if missing and not context.request.accept_data_loss:
             raise no_position(context.flow.name, missing, RESUMED)
@@ -115,6 +114,9 @@ class TranslateStep(Step):
                     answer = Exact(nearest)
                 mark = [stored.metadata] if stored.mark is not None else []
                 positions.setdefault(group, {})[target] = [stored.offset, answer.offset, *mark]
+        if act and not context.request.accept_data_loss:  # else the later statement counts
+            drained = context.result(StepName.DRAIN)
+            refuse_changed(context, known, drained, drained)
         lost = lost_partitions(context, known, source)
         fenced = bool(context.result(StepName.FENCE).get("proven"))
         return {
@@ -128,7 +130,7 @@ class TranslateStep(Step):
                 str(tp): p.frontier if isinstance(p, PartitionPosition) else None
                 for tp, p in sorted(known.items())
             },
-            **_bounds(context, known),
+            **bounds_of(context, known),
             "loss": evidence_of(context, lost, source, fenced=fenced),
         }
 
@@ -158,43 +160,18 @@ def _away_on_target(context: Context, groups: list[str]) -> tuple[dict[str, str]
     return away, [unknown] if brokers else []
 
 
-def _refuse_missing(context: Context, loss: LossEvidence) -> None:
+def _refuse_incomplete(context: Context, loss: LossEvidence) -> None:
+    if not context.request.planned:
+        return
     lost = {
         p["topic"]: f"{p['topic']}-{p['partition']}: {p['missing']:,}"
         for p in loss["partitions"]
         if p["missing"] and not context.request.gives_up(p["topic"])
     }
-    if context.request.planned and lost:
+    if lost:
         raise begins_later(f"{context.flow.name}: {context.flow.target}", lost)
-
-
-def _refuse_more(context: Context, translated: Mapping[str, Any]) -> None:
-    """Refuse a larger loss than DRAIN has judged; of an accepted one, the later statement counts."""
-    if context.request.accept_data_loss:
-        return
-    drained = context.result(StepName.DRAIN)["partitions"]
-    before, more = {(p["topic"], p["partition"]): p for p in drained}, []
-    for p in translated["loss"]["partitions"]:
-        tp = TopicPartition(p["topic"], p["partition"])
-        copy, was = str(TopicPartition(context.scope.topics[tp.topic], tp.partition)), before.get(tp, p)
-        is_gone = str(tp) in translated["frontiers"] and copy not in translated["ends"]
-        if (is_gone and was["lost_from"] is not None) or (p["records"] or 0) > (was["records"] or 0):
-            more.append(f"{copy}: {p['reason'] or counted(p['records'] or 0, 'record')}")
-    if more:
-        raise Failed("copies_changed", where=context.flow.target, evidence=first_of(more))
-
-
-def _bounds(context: Context, positions: ScopePositions) -> dict[str, dict[str, int]]:
-    names = context.scope.topics
-    known = {
-        str(TopicPartition(names[tp.topic], tp.partition)): p
-        for tp, p in sorted(positions.items())
-        if isinstance(p, PartitionPosition)
-    }
-    return {
-        "starts": {tp: p.start for tp, p in known.items()},
-        "ends": {tp: p.end for tp, p in known.items()},
-    }
+    if any(p["records"] for p in loss["partitions"]):
+        raise Refused("switchover_incomplete", where=context.flow.name, evidence=loss["statement"])
 
 
 def _prove(position: PartitionPosition | Unavailable, upstream: int, downstream: int, where: str) -> None:

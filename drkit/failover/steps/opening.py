@@ -17,12 +17,12 @@ from drkit.errors import ClusterUnreachable, DrkitError, Failed
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.checks.late_groups import late_topics
 from drkit.failover.checks.scope import copied_of
-from drkit.failover.core.context import Context, asked
+from drkit.failover.core.context import Context
 from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import came_back, empty_again, prove_empty
 from drkit.failover.fencing.lift import guards, lift_guard
 from drkit.failover.fencing.source_record import end_opposite, mark_opened, mark_opening
-from drkit.failover.loss.positions import scope_positions
+from drkit.failover.loss.positions import refuse_changed, scope_positions
 from drkit.flow_state.records import (
     AclsRecord,
     ConfigsRecord,
@@ -37,9 +37,6 @@ from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, list_acls, own_principals
 from drkit.kafka.requests import TopicMetadata, metadata
 from drkit.kafka.topics import alter_topic_configs, topic_configs
-from drkit.model import TopicPartition
-from drkit.offsets import Unavailable
-from drkit.offsets.translation import PartitionPosition
 from drkit.pair.promotions import begun_by_turn, promoted_of
 from drkit.topology.acl_plan import OUTSIDE, AclBounds, bounded_promotion
 from drkit.topology.acls import Acl, Promotion
@@ -136,7 +133,8 @@ class OpenStep(Step):
     def announce(self, context: Context, *, begun: bool) -> None:
         """Mark the opening on the source, which refuses an abort from then on."""
         if not begun:
-            _refuse_changed(context)
+            translated = context.result(StepName.TRANSLATE)
+            refuse_changed(context, scope_positions(context, None), translated, translated["loss"])
         mark_opening(context, begun=begun)
 
     def run(self, context: Context) -> StepResult:
@@ -210,32 +208,6 @@ class OpenStep(Step):
             raise Failed("not_open", where=context.flow.target, evidence=first_of(sorted(wrong)))
         acls = 0 if missing is None else len(_promotion(context)[0].grant)
         return StepResult({"topics_open": len(topics), "acls": acls})
-
-
-def _refuse_changed(context: Context) -> None:
-    """Refuse to open copies that have lost records, or were recreated, since TRANSLATE stated the loss."""
-    translated, names, changed = context.result(StepName.TRANSLATE), context.scope.topics, list[str]()
-    positions = scope_positions(context, None, final=True)
-    copies = {tp: str(TopicPartition(names[tp.topic], tp.partition)) for tp in positions}
-    starts, ends, trimmed = translated["starts"], translated["ends"], set[TopicPartition]()
-    for tp, position in positions.items():
-        copy = copies[tp]
-        if copy not in ends:  # it had no position at TRANSLATE either
-            continue
-        if isinstance(position, Unavailable):
-            changed.append(f"{copy}: {position.reason}")
-        elif position.end < ends[copy]:
-            changed.append(f"{copy}: ended at {ends[copy]}, now at {position.end}")
-        elif position.start > starts[copy]:
-            trimmed.add(tp)
-    if trimmed:  # Retention may remove them on both sides.
-        stated = {(p["topic"], p["partition"]): p["missing"] for p in translated["loss"]["partitions"]}
-        now = asked(context, lambda source: scope_positions(context, source, final=True))
-        missing = {tp: p.missing for tp, p in now.items() if isinstance(p, PartitionPosition) and p.missing}
-        more = sorted(tp for tp in trimmed & missing.keys() if missing[tp][1] - missing[tp][0] > stated[tp])
-        changed += [f"{copies[tp]}: it lacks offsets {missing[tp]} of the source" for tp in more]
-    if changed:
-        raise Failed("copies_changed", where=context.flow.target, evidence=first_of(changed))
 
 
 def _promote(context: Context) -> None:
