@@ -107,16 +107,13 @@ def spark(default_is: str = "this machine") -> Decorator:
 
     :param default_is: where they run without ``--master``
     """
+    group = OptionGroup.SPARK
     options = (
-        option(
-            "--master", group=OptionGroup.SPARK, metavar="URL", default_is=default_is, help="Spark master."
-        ),
-        option(
-            "--conf", group=OptionGroup.SPARK, multiple=True, metavar="KEY=VALUE", help="A Spark property."
-        ),
+        option("--master", group=group, metavar="URL", default_is=default_is, help="Spark master."),
+        option("--conf", group=group, multiple=True, metavar="KEY=VALUE", help="A Spark property."),
         option(
             "--spark-properties",
-            group=OptionGroup.SPARK,
+            group=group,
             type=click.Path(dir_okay=False),
             callback=_to_path,
             help="File with Spark properties, such as secrets.",
@@ -138,6 +135,26 @@ def dry_run(text: str = "Show what would be done; change nothing.") -> Decorator
 def yes(text: str = "Do not ask for confirmation.") -> Decorator:
     """Add ``--yes``."""
     return flag("--yes", group=OptionGroup.HOW, help=text)
+
+
+def acls_only_home(text: str) -> Decorator:
+    """Add ``--acls-only-home``."""
+    choice = click.Choice(["remove", "keep"])
+    return option("--acls-only-home", type=choice, default=None, group=OptionGroup.ACCEPT, help=text)
+
+
+def metrics(page: str, port_is: str = "") -> Decorator:
+    """Add the options of commands that serve metrics.
+
+    :param port_is: the port without ``--metrics-port``
+    """
+    group, host, port = OptionGroup.METRICS, "host of [metrics], 127.0.0.1", click.IntRange(0, 65535)
+    serve, listen = f"Serve /metrics, /healthz and {page}.", "Address to listen on."
+    options = (
+        option("--metrics-port", type=port, metavar="PORT", group=group, default_is=port_is, help=serve),
+        option("--metrics-address", metavar="ADDRESS", group=group, default_is=host, help=listen),
+    )
+    return together(options)
 
 
 def take_over() -> Decorator:

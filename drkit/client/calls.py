@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from confluent_kafka import OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
@@ -79,7 +79,17 @@ def _waiting() -> BaseException | None:
 
 
 class ClusterQuestions(ABC):
-    """Queries of every client."""
+    """Queries of every client, and its end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the cluster for good."""
 
     @abstractmethod
     def _asked(self, question: Callable[[Any, float], Any], timeout: float | None) -> Any:

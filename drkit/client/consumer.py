@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 import os
 import threading
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -299,12 +299,6 @@ class FailoverConsumer(ConsumerSelection, ConsumerQuestions):
             LOG.info("close-%s continues in the background", self.endpoint.cluster)
         finally:
             self._client = Closed()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __getattr__(self, name: str) -> Any:
         if name not in AT_ONCE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 import os
-from typing import Any, Final, Literal, Self, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -222,12 +222,6 @@ class FailoverProducer(TransactionalCalls, ClusterQuestions):
             except (KafkaException, RuntimeError):
                 if client is self._sending.client:
                     raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __getattr__(self, name: str) -> Any:
         if name not in AT_ONCE:

@@ -36,7 +36,7 @@ def watch(
     observer: str | None,
     once: float | None,
     metrics_port: int | None,
-    metrics_address: str,
+    metrics_address: str | None,
 ) -> int:
     """Run ``drkit watch``."""
     observe.setup(session().log_format, session().log_level)
@@ -45,7 +45,7 @@ def watch(
     flows = _chosen(settings, names)
     options = WatchOptions(identity, given=session().given, once=once)
     if metrics_port is not None:
-        options = options._replace(listen=Listen(metrics_address, metrics_port))
+        options = options._replace(listen=Listen(metrics_address or settings.metrics.host, metrics_port))
         if settings.drills:
             monitor = work("drkit.drill.monitor").DrillMonitor(settings, flows)
             options = options._replace(drills=monitor.samples)

@@ -83,12 +83,8 @@ from drkit.endpoint import LARGEST_TERM
     group=OptionGroup.ACCEPT,
     help="Do not touch groups that already committed offsets on the standby.",
 )
-@option(
-    "--acls-only-home",
-    type=click.Choice(["remove", "keep"]),
-    default=None,
-    group=OptionGroup.ACCEPT,
-    help="With --planned, back to a former primary: what to do with ACLs that allow more there than here.",
+@options.acls_only_home(
+    "With --planned, back to a former primary: what to do with ACLs that allow more there than here."
 )
 @option(
     "--leave-behind",

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import ended_quietly, work
-from drkit.cli.options import OptionGroup, flag, option
+from drkit.cli.options import OptionGroup, flag
 
 
 @command(
@@ -31,21 +29,7 @@ from drkit.cli.options import OptionGroup, flag, option
 @options.spark("in this process")
 @options.dry_run("Show what would be done with each topic; change nothing.")
 @flag("--takeover-from-mm2", "takeover", group=OptionGroup.HOW, help="Continue where MirrorMaker 2 stopped.")
-@option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    group=OptionGroup.METRICS,
-    default_is="port of [metrics]",
-    help="Serve /metrics, /healthz and a live page.",
-)
-@option(
-    "--metrics-address",
-    metavar="ADDRESS",
-    group=OptionGroup.METRICS,
-    default_is="host of [metrics], 127.0.0.1",
-    help="Address to listen on.",
-)
+@options.metrics("a live page", "port of [metrics]")
 def replicate(**given: Any) -> None:
     """Copy from source to target, exactly once.
 

@@ -37,20 +37,7 @@ from drkit.cli.options import OptionGroup, option, text
     group=OptionGroup.HOW,
     help="Watch for this long, print the verdict and exit.",
 )
-@option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    metavar="PORT",
-    group=OptionGroup.METRICS,
-    help="Serve /metrics, /healthz and a page.",
-)
-@option(
-    "--metrics-address",
-    metavar="ADDRESS",
-    default="127.0.0.1",
-    group=OptionGroup.METRICS,
-    help="Address to listen on.",
-)
+@options.metrics("a page")
 @click.pass_context
 def watch(context: click.Context, /, **given: Any) -> Any:
     """Detect a lost primary; propose or start a failover.

@@ -32,13 +32,7 @@ from drkit.cli.options import OptionGroup, flag, option
     group=OptionGroup.HOW,
     help="How long to wait until the original primary is in step. Run the command again after that.",
 )
-@option(
-    "--acls-only-home",
-    type=click.Choice(["remove", "keep"]),
-    default=None,
-    group=OptionGroup.ACCEPT,
-    help="What to do with ACLs on the original primary that allow more than the present primary does.",
-)
+@options.acls_only_home("What to do with ACLs on the original primary that allow more than here.")
 @flag(
     "--evict-members",
     group=OptionGroup.ACCEPT,
