@@ -96,6 +96,9 @@ def test_an_altered_report_is_named(file: Path, monkeypatch: pytest.MonkeyPatch)
         assert found.code == 1
         assert "the verdict is pass, judged again it is fail" in found.err
     assert "it differs from the report in the drill folder" in found.err
+    path.rename(copy)  # as on another machine, which has the history alone
+    found = drkit(file, "drill", "report", ID, "--check", str(copy))
+    assert (found.code, "it was compared with the history alone" in found.err) == (0, True)
 
 
 def test_timers_and_the_schema_are_printed(file: Path) -> None:
