@@ -131,6 +131,10 @@ ERRORS: Final[dict[str, Entry]] = {
         ),
     ),
     "state_unsigned": refused("the flow's state has no valid MAC of the control key", hint=HOW_TO_ADOPT),
+    "target_renamed": refused(
+        "the flow's target has another alias in the file of its replicator",
+        hint="call it {named} in this file",
+    ),
     "transaction_left_open": failed(
         "drkit may not end a transaction that an earlier task left open",
         hint="grant ALTER on the target cluster to drkit's principal",

@@ -37,6 +37,7 @@ from drkit.failover.steps.freeze import FreezeStep
 from drkit.failover.steps.group_offsets import CommitOffsetsStep, TranslateStep
 from drkit.failover.steps.opening import OpenStep
 from drkit.failover.steps.snapshot import LockStep, SnapshotStep
+from drkit.flow_state.creation import refuse_renamed
 from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.topic import StateTopic
@@ -177,6 +178,7 @@ class Runs:
                 self._state_id = str(topics[name].topic_id) if has_state else ""
                 if has_state:
                     self._state.load()
+                    refuse_renamed(self._state.records, flow)
                 loop.run(self._topic.read_existing)
         except DrkitError:
             self.close()

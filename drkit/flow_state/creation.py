@@ -10,6 +10,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
 from drkit.flow_state.names import journal_topic, offset_map_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, ConfigurationRecord, FormerSourcesRecord, OffsetMapRecord
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.requests import TopicMetadata
@@ -56,6 +57,20 @@ def note_configuration(state: StateTopic, flow: FlowSettings, parts: Mapping[str
         observe.event("configuration_changed", level="warning", flow=flow.name, parts=list(changed))
     if known != own:
         state.put(own)
+
+
+def refuse_renamed(state: FlowState, flow: FlowSettings) -> None:
+    """Refuse a file that gives a flow's target another alias than the file of its last replicator.
+
+    The transactional ids by which a failover, or another replicator, stops that one contain the alias.
+
+    :raises Refused: it does
+    """
+    known = state.readable(ConfigurationRecord).get("")
+    named = known.parts.get("target", flow.target) if known is not None else flow.target
+    if named != flow.target:
+        evidence = f"the last replicator's file calls it {named}, this file {flow.target}"
+        raise Refused("target_renamed", where=f"flow {flow.name}", evidence=evidence, named=named)
 
 
 def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.errors import DrkitError
+from drkit.flow_state.creation import refuse_renamed
 from drkit.flow_state.names import fence_topic, state_topic
 from drkit.flow_state.records import GenerationRecord, ReturnRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog
@@ -206,6 +207,8 @@ class PairedCollector(StatusCollector):
             gone = frozenset() if silent else fences_gone(self._sides[source], state, fenced_topics(state))
         flow = self._reverse if source == self._flow.target else self._flow
         try:
+            if flow is self._flow:
+                refuse_renamed(state, flow)
             copies = state.readable(GenerationRecord)
             promoted = [copies[t].target for t in promotions_of(state) if t in copies]
             refusing = refusing_topics(self._sides[target], promoted)

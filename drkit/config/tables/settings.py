@@ -164,7 +164,7 @@ class Settings(Strict):
         return source.with_client(flow.source_consumer), target.with_client(flow.target_producer)
 
     def fingerprints(self, flow: FlowSettings) -> dict[str, str]:
-        """Return a hash of each part of the configuration that must be the same on all machines of a flow."""
+        """Return what must be the same on all machines of a flow: the target's alias, hashes of the rest."""
         ways = [(w.kind, w.path, w.command, w.url, w.name, w.groups, w.topics) for w in self.failover.repoint]
         parts = {
             "topics": (flow.topics, flow.topics_exclude, flow.naming, flow.separator),
@@ -173,7 +173,8 @@ class Settings(Strict):
             "failover.fence": self.failover.fence.means,
             "failover.repoint": ways,
         }
-        return {part: sha256(json.dumps(value).encode()).hexdigest()[:16] for part, value in parts.items()}
+        hashes = {part: sha256(json.dumps(value).encode()).hexdigest()[:16] for part, value in parts.items()}
+        return {"target": flow.target, **hashes}
 
     def disagreements(self) -> list[tuple[str, str, str]]:
         """Conflicts between tables: (where, what, hint); empty without a conflict."""

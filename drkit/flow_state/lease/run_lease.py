@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 from drkit.clock import boottime, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
+from drkit.flow_state.creation import refuse_renamed
 from drkit.flow_state.lease.turn import LeaseAvailability, LeaseRight, LeaseTurn
 from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.processes import in_session, lives_here, this_process
@@ -133,6 +134,7 @@ class FlowLease:
         """
         asked = boottime()
         whole = self.state.load_decided()
+        refuse_renamed(self.state.records, self.flow)
         lease = self.state.get(LeaseRecord)
         alive = None if lease is None else lives_here(lease.holder)
         self._strict = strict or lease is not None
@@ -158,12 +160,8 @@ class FlowLease:
         if self.lost is not None:
             raise self.lost
         if not self._right.holds(boottime()):
-            raise LeaseLost(
-                "lease_expired",
-                where=f"{self.state.name} on {self.target.alias}",
-                evidence=f"lease_seconds = {self.seconds:g}; this process stood still, or the target did",
-                flow=self.flow.name,
-            )
+            evidence = f"lease_seconds = {self.seconds:g}; this process stood still, or the target did"
+            raise LeaseLost("lease_expired", where=self._place, evidence=evidence, flow=self.flow.name)
 
     def outlive_orphans(self, stop: threading.Event) -> None:
         """Wait until the workers of a dead holder have ended; at most some seconds."""

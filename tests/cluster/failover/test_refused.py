@@ -5,6 +5,7 @@ changed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 import json
 from pathlib import Path
 import re
@@ -16,6 +17,7 @@ from drkit.config import Settings
 from drkit.errors import ConfigError, DrkitError, Refused
 from drkit.failover.core.request import RunRequest
 from drkit.failover.service import FailoverService
+from drkit.flow_state.lease.run_lease import FlowLease
 from drkit.flow_state.names import journal_topic
 from drkit.flow_state.records import ClustersRecord, ReturnRecord
 from drkit.flow_state.topic import StateTopic
@@ -25,6 +27,8 @@ from drkit.kafka.groups.requests import Groups
 from drkit.kafka.topics import delete_topics
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from drkit.status.pair.model import PairState
+from drkit.status.paired import PairedCollector
 from drkit.watch import automatic
 from tests.support.errors import coded
 from tests.support.failover import command
@@ -108,6 +112,25 @@ def _members(world: World, group: str) -> bool:
     with world.desk() as desk:
         found = desk.rehearse([group], RunRequest()).survey.target_groups[group]
     return bool(found.members)
+
+
+def test_a_file_with_another_alias_of_the_target(world: World) -> None:
+    """FREEZE, and the lease of another replicator, fence transactional ids that contain the alias."""
+    alias, plain = world.target.alias, world.plain()
+    plain["clusters"]["renamed"] = plain["clusters"].pop(alias)
+    plain["flows"] = [{**world.flow_fields, "target": "renamed"}]
+    settings = Settings.model_validate(plain)
+    flow, target = settings.flows[0], settings.cluster("renamed")
+    before = changed(world)
+    with pytest.raises(Refused, check=coded("target_renamed")) as caught, FailoverService(settings, flow):
+        pass
+    assert (changed(world), alias in caught.value.hint) == (before, True)
+    with closing(PairedCollector(settings, flow, groups=False)) as collector:
+        pair = collector.look().pair
+    assert pair is not None
+    assert (pair.state, alias in pair.reason) == (PairState.UNKNOWN, True)
+    with StateTopic(target, flow.source) as state, pytest.raises(Refused, check=coded("target_renamed")):
+        FlowLease(target, flow, state, "renamed").look()
 
 
 # P38
