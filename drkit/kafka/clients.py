@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 import logging
@@ -77,6 +77,8 @@ _RAW_NUMBERS: Final = (
 _BUFFERS: Final = {"send.buffer.bytes": socket.SO_SNDBUF, "receive.buffer.bytes": socket.SO_RCVBUF}
 NUMBERS: Final = (*_RAW_NUMBERS, *_BUFFERS)
 """Properties whose values are whole numbers."""
+_SOCKET_TIMEOUT: Final = {"socket.timeout.ms": 10_000}
+"""A frozen broker never answers what was sent to it; after 9 s, by default, another leads its partitions."""
 
 
 def confluent_config(settings: ClusterSettings) -> dict[str, Any]:
@@ -85,7 +87,8 @@ def confluent_config(settings: ClusterSettings) -> dict[str, Any]:
     :raises ConfigError: security settings that are incomplete or need Java
     """
     security = read_security(settings)
-    config: dict[str, Any] = {"bootstrap.servers": settings.bootstrap_servers, "client.id": "drkit"}
+    own = {"bootstrap.servers": settings.bootstrap_servers, "client.id": "drkit"}
+    config: dict[str, Any] = {**own, **_SOCKET_TIMEOUT}
     for key, value in settings.client.items():
         if key in _TUNING or not (key.startswith(_SECURITY_PREFIXES) or key in _JAVA_ONLY):
             config[_JAVA_TO_LIBRDKAFKA.get(key, key)] = value
@@ -95,6 +98,16 @@ def confluent_config(settings: ClusterSettings) -> dict[str, Any]:
     if security.sasl:
         config |= _confluent_sasl(security.sasl)
     return config
+
+
+def own_producer(settings: ClusterSettings, more: Mapping[str, Any]) -> Producer:
+    """Return a producer that sends at once and creates no topic.
+
+    :param more: properties, such as a transactional id
+    """
+    # A socket timeout of the user's may be longer than a transaction, which librdkafka refuses.
+    config = {**confluent_config(settings), **_SOCKET_TIMEOUT, "linger.ms": 0, "log_level": 0}
+    return Producer({**config, "allow.auto.create.topics": False, **more}, logger=QUIET)
 
 
 def raw_config(settings: ClusterSettings) -> dict[str, Any]:

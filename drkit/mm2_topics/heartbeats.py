@@ -17,7 +17,7 @@ from drkit.clock import Millis, monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Producer, own_producer
 from drkit.mm2_topics.topic import ensure_mm2_topic, tell_remade
 from drkit.offsets.mm2_records import Heartbeat
 
@@ -118,18 +118,9 @@ class HeartbeatEmitter(Background):
             self._gone, self._producer = False, None
 
     def _open(self) -> Producer:
-        return Producer(
-            {
-                **confluent_config(self._source),
-                "linger.ms": 0,
-                "message.timeout.ms": _ANSWER_MS,
-                # Deleted, it is to come back as it was: with compaction.
-                "allow.auto.create.topics": False,
-                "topic.metadata.propagation.max.ms": _UNKNOWN_TOPIC_MS,
-                "log_level": 0,
-            },
-            logger=QUIET,
-        )
+        # A deleted topic is to come back as it was: with compaction.
+        limits = {"message.timeout.ms": _ANSWER_MS, "topic.metadata.propagation.max.ms": _UNKNOWN_TOPIC_MS}
+        return own_producer(self._source, limits)
 
     def _told(self, error: KafkaError | None, _message: object) -> None:
         if error is not None:

@@ -10,7 +10,7 @@ from drkit import observe
 from drkit.config import ClusterSettings
 from drkit.errors import Failed, raise_first
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, Producer, confluent_config, deliver
+from drkit.kafka.clients import Producer, deliver, own_producer
 from drkit.kafka.topics import BROKER_DEFAULT, TopicPlan, appeared, create_topics, describe_topics
 
 _SECONDS: Final = 20.0
@@ -70,19 +70,12 @@ class Mm2Topic:
         self._producer = self._open()
 
     def _open(self) -> Producer:
-        return Producer(
-            {
-                **confluent_config(self._cluster),
-                "log_level": 0,
-                "enable.idempotence": True,
-                "linger.ms": 5,
-                "message.timeout.ms": int(_SECONDS * 1000),
-                # A topic that was deleted must not come back by accident, without compaction.
-                "allow.auto.create.topics": False,
-                "topic.metadata.propagation.max.ms": _UNKNOWN_TOPIC_MS,
-            },
-            logger=QUIET,
-        )
+        # A topic that was deleted must not come back by accident, without compaction.
+        config = {
+            "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": int(_SECONDS * 1000),
+            "topic.metadata.propagation.max.ms": _UNKNOWN_TOPIC_MS,
+        }  # fmt: skip
+        return own_producer(self._cluster, config)
 
     def write(self, records: Iterable[Mm2Record]) -> None:
         """Write some records in their order and wait until all are acknowledged.

@@ -1,9 +1,9 @@
-"""Failovers between clusters of three brokers, one of which goes in a step: what must hold, holds."""
+"""Failovers between clusters of three brokers, one of which dies or freezes in a step."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
 from drkit.journal import journal
 from drkit.journal.machine import ORDER, StepName
+from drkit.local.broker import LocalBroker
 from drkit.local.cluster import LocalCluster, start_together
 from drkit.local.spec import ClusterSpec
 from tests.support.failover import lost_primary as lost
@@ -94,6 +95,10 @@ HELD_PLANNED = (
 )
 
 
+End = Callable[[LocalBroker], None]
+ENDS = pytest.mark.parametrize("end", [LocalBroker.kill, LocalBroker.freeze], ids=["dies", "freezes"])
+
+
 class Pair(NamedTuple):
     """Two clusters."""
 
@@ -102,15 +107,21 @@ class Pair(NamedTuple):
 
 
 class Trouble:
-    """Fails over everything; on the way a broker that leads partitions dies.
+    """Fails over everything; on the way a broker that leads partitions dies or freezes.
 
-    :param goes: the step in which it dies
+    :param goes: the step in which it does
     :param returns: the step in which it is back; None: it stays away
     """
 
-    def __init__(self, cluster: LocalCluster, goes: StepName, returns: StepName | None = None) -> None:
-        self._cluster, self._goes, self._returns = cluster, goes, returns
-        self._killed = False
+    def __init__(
+        self,
+        cluster: LocalCluster,
+        goes: StepName,
+        returns: StepName | None = None,
+        end: End = LocalBroker.kill,
+    ) -> None:
+        self._cluster, self._goes, self._returns, self._end = cluster, goes, returns, end
+        self._ended = False
 
     def __call__(self, world: World, request: RunRequest) -> dict[str, Any]:
         on = world.source if world.source.bootstrap_servers == self._cluster.bootstrap() else world.target
@@ -118,14 +129,14 @@ class Trouble:
         assert len({leader.node for leader in leaders.values()}) == BROKERS, "each leads a partition"
 
         def tell(progress: StepProgress) -> None:
-            if progress.step is self._goes and not self._killed:
-                self._killed = True
-                self._cluster.broker(leaders[0].node).kill()
+            if progress.step is self._goes and not self._ended:
+                self._ended = True
+                self._end(self._cluster.broker(leaders[0].node))
             if progress.step is self._returns:
                 self._cluster.restart()
 
         report = self._failed_over(world, request, tell)
-        assert self._killed
+        assert self._ended
         return report
 
     def _failed_over(self, world: World, request: RunRequest, tell: Any) -> dict[str, Any]:
@@ -136,7 +147,7 @@ class Trouble:
         except DrkitError as error:
             refused = error
         for _ in range(MOST_RESUMED):
-            assert "drkit failover --resume" in refused.hint, refused
+            assert "drkit failover --resume" in refused.hint, refused.in_full
             try:
                 with world.desk(tell=tell) as desk:
                     return desk.resume(RunRequest())
@@ -166,6 +177,7 @@ def clusters() -> Iterator[Pair]:
 def pair(clusters: Pair) -> Iterator[Pair]:
     yield clusters
     for cluster in clusters:
+        cluster.resume()
         cluster.restart()
 
 
@@ -176,28 +188,33 @@ def world(pair: Pair, world_factory: WorldFactory) -> World:
     return world
 
 
+@ENDS
 @pytest.mark.parametrize("goes", STEPS)
-def test_a_lost_primary_and_a_broker_of_the_standby(world: World, pair: Pair, goes: StepName) -> None:
-    story: Story = told_story(world, pair.primary, Trouble(pair.standby, goes))
+def test_a_lost_primary_and_a_broker_of_the_standby(
+    world: World, pair: Pair, goes: StepName, end: End
+) -> None:
+    story: Story = told_story(world, pair.primary, Trouble(pair.standby, goes, end=end))
     for holds in HELD_LOST:
         holds(story)
 
 
+@ENDS
 @pytest.mark.parametrize("goes", STEPS)
 def test_a_switchover_and_a_broker_of_the_standby(
-    world: World, pair: Pair, tmp_path: Path, goes: StepName
+    world: World, pair: Pair, tmp_path: Path, goes: StepName, end: End
 ) -> None:
-    done: Switchover = planned.told(world, tmp_path, Trouble(pair.standby, goes))
+    done: Switchover = planned.told(world, tmp_path, Trouble(pair.standby, goes, end=end))
     for holds in HELD_PLANNED:
         holds(done)
 
 
+@ENDS
 @pytest.mark.parametrize("goes", STEPS)
 def test_a_switchover_and_a_broker_of_the_primary(
-    world: World, pair: Pair, tmp_path: Path, goes: StepName
+    world: World, pair: Pair, tmp_path: Path, goes: StepName, end: End
 ) -> None:
     """What its producers wait for just then is in doubt, as without a failover."""
-    done: Switchover = planned.told(world, tmp_path, Trouble(pair.primary, goes))
+    done: Switchover = planned.told(world, tmp_path, Trouble(pair.primary, goes, end=end))
     for holds in HELD_WITHOUT_A_BROKER_OF_THE_PRIMARY:
         holds(done)
 

@@ -22,7 +22,8 @@ from drkit.flow_state.names import lease_transactional_id
 from drkit.flow_state.processes import in_session, lives_here, this_process
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
-from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Producer, confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Producer
+from drkit.kafka.reading.signed_log import log_producer
 
 
 class LeaseLost(Failed):
@@ -261,16 +262,7 @@ class FlowLease:
         return LeaseLost("lease_unknown", where=self._place, evidence=evidence, flow=self.flow.name)
 
     def _new_producer(self) -> Producer:
-        return Producer(
-            {
-                **confluent_config(self.target),
-                "transactional.id": lease_transactional_id(self.flow.source, self.flow.target),
-                # An open renewal of a frozen holder must not hide the state topic's end for long.
-                "transaction.timeout.ms": 10_000,
-                "message.timeout.ms": 10_000,
-                "linger.ms": 0,
-                "allow.auto.create.topics": False,
-                "log_level": 0,
-            },
-            logger=QUIET,
-        )
+        # An open renewal of a frozen holder must not hide the state topic's end for long.
+        limits = dict.fromkeys(("transaction.timeout.ms", "message.timeout.ms"), 10_000)
+        name = lease_transactional_id(self.flow.source, self.flow.target)
+        return log_producer(self.target, {"transactional.id": name, **limits})

@@ -20,7 +20,7 @@ from drkit.config import ClusterSettings
 from drkit.control_key import LONGEST_KEY, REPLAYED, WHO_WRITES, Signatures
 from drkit.counted import is_reported
 from drkit.errors import DrkitError, Failed, NotAuthorized
-from drkit.kafka.clients import QUIET, KafkaException, Producer, confluent_config, deliver, is_fenced
+from drkit.kafka.clients import KafkaException, Producer, deliver, is_fenced, own_producer
 from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
 from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
@@ -247,18 +247,7 @@ def log_producer(settings: ClusterSettings, more: Mapping[str, str | int] = Mapp
 
     :param more: properties, such as a transactional id
     """
-    return Producer(
-        {
-            **confluent_config(settings),
-            "log_level": 0,
-            "enable.idempotence": True,
-            "linger.ms": 0,
-            "message.timeout.ms": 30_000,
-            "allow.auto.create.topics": False,  # a deleted topic must not come back as another one
-            # The note of the source's ends grows with the partitions. Brokers limit the compressed size.
-            "compression.type": "zstd",
-            "message.max.bytes": _LARGEST_BYTES,
-            **more,
-        },
-        logger=QUIET,
-    )
+    # A deleted topic must not come back as another one. The note of the source's ends grows with the
+    # partitions; brokers limit its compressed size.
+    own = {"enable.idempotence": True, "message.timeout.ms": 30_000, "message.max.bytes": _LARGEST_BYTES}
+    return own_producer(settings, {**own, "compression.type": "zstd", **more})

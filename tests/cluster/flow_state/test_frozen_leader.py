@@ -181,6 +181,22 @@ def test_a_first_read_does_not_stay_with_a_broker_that_is_frozen(
     assert sum(seconds > LATE_SECONDS for seconds in took) <= 2, took
 
 
+@pytest.mark.wide
+def test_a_record_is_written_although_its_leader_is_frozen(
+    three: LocalCluster, settings: ClusterSettings, flow: FlowSettings
+) -> None:
+    """A request that the old leader keeps is sent to the next one, within the time of a step."""
+    with StateTopic(settings, flow.source) as state:
+        state.put(RoleRecord(Role.FROZEN, 1, "run", 1), "orders")
+        leader = three.broker(_leader(settings, state_topic(flow.source)))
+        leader.freeze()
+        try:
+            state.put(PROMOTED, "orders")
+            assert _role_after_load(state) == PROMOTED
+        finally:
+            leader.resume()
+
+
 def _first_read_seconds(settings: ClusterSettings, flow: FlowSettings) -> float:
     began = time.monotonic()
     with StateTopic(settings, flow.source) as state:

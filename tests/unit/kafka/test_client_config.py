@@ -20,6 +20,7 @@ import pytest
 from drkit.config import ClusterSettings
 from drkit.errors import ConfigError, NotAuthenticated
 from drkit.kafka.clients import confluent_config, raw_config
+from drkit.kafka.reading.signed_log import log_producer
 from drkit.kafka.security.oauth import ClientCredentials
 from drkit.kafka.security.settings import OAuth, parse_jaas, read_security
 from tests.support.errors import coded, sentence
@@ -42,6 +43,12 @@ def test_plaintext():
     assert raw["request_timeout_ms"] == 5000
     assert any(option[2] == 33554432 for option in raw["socket_options"])
     assert confluent["socket.send.buffer.bytes"] == "33554432"
+
+
+def test_a_user_s_timeout_may_be_longer_than_a_transaction_of_drkit():
+    limits = dict.fromkeys(("transaction.timeout.ms", "message.timeout.ms"), 10_000)
+    producer = log_producer(cluster(request_timeout_ms="30000"), {"transactional.id": "x", **limits})
+    assert len(producer) == 0
 
 
 @pytest.mark.parametrize(

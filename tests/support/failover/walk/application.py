@@ -12,8 +12,6 @@ from drkit.exercise import events
 from drkit.exercise.processes import Child, ProcessParent
 from tests.support.waiting import eventually
 
-_FIRST = 40
-"""Records of each topic that are there before anything else."""
 _NEEDED = 16
 """In each partition: groups commit up to there."""
 _STOP_SECONDS = 10.0
@@ -73,7 +71,7 @@ class Application(Clients):
 
     def write(self, topics: Sequence[str]) -> None:
         """Write to some more topics."""
-        self.start("writer", cluster="primary", bootstrap=self._bootstrap, topics=topics, burst=_FIRST)
+        self.start("writer", cluster="primary", bootstrap=self._bootstrap, topics=topics)
 
     @property
     def acked(self) -> list[Acked]:
