@@ -74,6 +74,11 @@ def text(*declarations: str, metavar: str, group: OptionGroup, help: str) -> Dec
     return option(*declarations, group=group, help=help, metavar=metavar, default="")
 
 
+def accept(declaration: str, text_of_help: str, metavar: str = "REASON") -> Decorator:
+    """Add an option whose text is recorded: why a refusal is accepted, or how it is met."""
+    return text(declaration, metavar=metavar, group=OptionGroup.ACCEPT, help=text_of_help)
+
+
 def flow(default_is: str = "the only one", group: OptionGroup = OptionGroup.SELECTION) -> Decorator:
     """Add ``--flow``: one flow."""
     return option("--flow", group=group, default_is=default_is, help="The flow.")

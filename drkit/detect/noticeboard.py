@@ -26,7 +26,7 @@ from drkit.flow_state.codec.record import StateRecord
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.names import watch_topic
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import QUIET, KafkaError, KafkaException, Message, Producer, confluent_config
+from drkit.kafka.clients import KafkaError, KafkaException, Message, Producer, own_producer
 from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted
 from drkit.kafka.reading.signed_log import SignedLog
 from drkit.kafka.topics import describe_topics, ensure_own_topic
@@ -104,19 +104,10 @@ def put_note(cluster: Cluster, flow: FlowSettings, key: str, value: Mapping[str,
 
 
 def _producer(cluster: ClusterSettings, ttl_seconds: float) -> Producer:
+    # With more in flight a repeated request brings an older note after a newer one.
     # What cannot be delivered soon is worth nothing later.
-    return Producer(
-        {
-            "reconnect.backoff.max.ms": 1000,
-            **confluent_config(cluster),
-            "linger.ms": 0,
-            # Else a repeated request brings an older note after a newer one, as a second process would.
-            "max.in.flight": 1,
-            "message.timeout.ms": max(1000, int(ttl_seconds * 1000)),
-            "log_level": 0,
-        },
-        logger=QUIET,
-    )
+    limits = {"max.in.flight": 1, "message.timeout.ms": max(1000, int(ttl_seconds * 1000))}
+    return own_producer(cluster, {"reconnect.backoff.max.ms": 1000, **limits})
 
 
 class Noticeboard(Background):

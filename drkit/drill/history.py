@@ -223,10 +223,9 @@ class DrillHistory:
         local, there, stamped = self.local_entries(), list[DrillEntry](), _stamped(entry)
         try:
             there = self._topic(entry.flow).begin(stamped)
-        except Refused:
-            raise
-        except DrkitError:
-            pass  # it may be the target that is lost
+        except DrkitError as error:  # it may be the target that is lost
+            if isinstance(error, Refused):
+                raise
         self._write_here(stamped)
         before, on_target = newest_entries([*there, *local]), {e.key: e for e in there}
         if lacking := [e for e in before if e.flow == entry.flow and on_target.get(e.key) != e]:

@@ -22,11 +22,14 @@ from drkit.drill.position_rows import (
     without_compacted,
 )
 from drkit.drill.record_windows import COMPACTED_WINDOW, LogSpan, RecordWindowReader
+from drkit.failover.checks.out_of_scope import not_copied
 from drkit.flow_state.copied_topics import CopiedPartition, CopiedTopics, known_of
+from drkit.flow_state.state import FlowState
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
 from drkit.kafka.groups.requests import Committed, Groups
 from drkit.kafka.raw import RawCluster, connections
+from drkit.kafka.requests import all_topics
 from drkit.kafka.topics import topic_configs
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
@@ -154,11 +157,12 @@ def collect_positions(
     source, target = settings.sides(flow)
     with StateTopic(target, flow.source) as state:
         state.load()
-        known = known_of(state.records).without(promoted_of(state.records))
+        records = state.records
+        known = known_of(records).without(promoted_of(records))
     compacted = _compacted(source, known.topics), _compacted(target, known.upstream)
     throttle = Throttle(bytes_per_second, monotonic)
     with connections("drill", source, target) as clusters:
-        survey = _PositionSurvey(flow, known, clusters, throttle, compacted)
+        survey = _PositionSurvey(flow, known, clusters, throttle, compacted, records)
         rows = clusters[0].loop.run(survey.run, monotonic() + wait_seconds, behind_seconds)
     return PositionsCollected(tuple(sorted(rows, key=_key)), survey.groups, survey.bytes)
 
@@ -182,8 +186,9 @@ class _PositionSurvey:
         clusters: Sequence[RawCluster],
         throttle: Throttle,
         compacted: tuple[frozenset[str], frozenset[str]],
+        state: FlowState,
     ) -> None:
-        self._flow, self._known, self._compacted = flow, known, compacted
+        self._flow, self._known, self._compacted, self._state = flow, known, compacted, state
         self._source, self._target = clusters
         self._places = PositionReader(self._target, flow.source)
         self._throttle = throttle
@@ -193,6 +198,7 @@ class _PositionSurvey:
         """Return the evidence of all positions."""
         await self._source.connect(_CONNECT_MS)
         await self._target.connect(_CONNECT_MS)
+        self._uncopied = not_copied(self._flow, await all_topics(self._source), self._state)
         consumers = [g for g, x in (await Groups(self._source).listed()).items() if is_consumer(x)]
         names = [group for group in consumers if self._flow.group_filter.accepts(group)]
         self.groups = len(names)
@@ -221,10 +227,14 @@ class _PositionSurvey:
                 row = PositionEvidence(group, "", -1, PositionForm.TRANSLATED)
                 found.append(row._replace(known=PositionAnswer.UNKNOWN, reason=text))
                 continue
-            for tp, offset in positions_in(theirs.value, self._known.topics).items():
+            topics = self._known.topics.keys() | self._uncopied.keys()
+            for tp, offset in positions_in(theirs.value, topics).items():
                 row = PositionEvidence(
                     group, *tp, PositionForm.TRANSLATED, offset.offset, committed=offset.offset
                 )
+                if why := self._uncopied.get(tp.topic):
+                    found.append(row._replace(known=PositionAnswer.NO_POSITION, reason=why))
+                    continue
                 found.append(row)
                 if self._flow.sync_group_offsets:
                     there = ours.value.get(TopicPartition(self._known.topics[tp.topic][0], tp.partition))

@@ -61,7 +61,8 @@ def run_drill(
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
     objectives = VerdictLimits(**dict(plan.objectives))
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
-    before = [each for each in history.begin(entry) if each.name == plan.name]
+    same = plan.name, plan.kind, plan.flow
+    before = [each for each in history.begin(entry) if (each.name, each.kind, each.flow) == same]
 
     def finish(collected: CollectedEvidence) -> DrillReport:
         seconds, steps = options.clock() - began, collected.steps

@@ -19,6 +19,7 @@ from drkit.config import Settings
 from drkit.config.tables.drills import DrillSettings
 from drkit.cron import Cron, time_zone
 from drkit.drill.entry import MISSED, SCHEDULED, DrillEntry
+from drkit.drill.evidence import SWITCHOVER
 from drkit.drill.history import DrillHistory
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_drill
 from drkit.errors import DrkitError, Refused
@@ -81,7 +82,7 @@ def systemd_units(drill: DrillSettings, config: str) -> dict[str, str]:
     """
     values = {
         "name": drill.name,
-        "command": typed("drill", "run", drill.name, "--config", config),
+        "command": typed(*_command(drill, config)),
         "due": f"{drill.cron} {drill.time_zone}",
         "calendar": "\n".join(f"OnCalendar={line} {drill.time_zone}" for line in _calendar(Cron(drill.cron))),
     }
@@ -100,9 +101,14 @@ def kubernetes_cronjob(drill: DrillSettings, image: str) -> str:
         "zone": drill.time_zone,
         "deadline": _grace(drill) // timedelta(seconds=1),
         "image": image,
-        "command": ["drkit", "drill", "run", drill.name, "--config", "/etc/drkit/drkit.toml"],
+        "command": ["drkit", *_command(drill, "/etc/drkit/drkit.toml")],
     }
     return _filled("cronjob.yaml", {name: json.dumps(value) for name, value in values.items()})
+
+
+def _command(drill: DrillSettings, config: str) -> list[str]:
+    """Return the words of the command that runs a drill; nobody answers its question."""
+    return ["drill", "run", drill.name, *(["--yes"] if drill.kind == SWITCHOVER else []), "--config", config]
 
 
 def _filled(kind: str, values: Mapping[str, str]) -> str:

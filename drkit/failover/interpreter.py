@@ -75,7 +75,7 @@ def request_errors() -> Iterator[None]:
 
 T = TypeVar("T")
 
-_AGAIN_SECONDS: Final = 10.0
+_AGAIN_SECONDS: Final = 20.0
 """Time for retries after the first silence in a step, until another broker is leader and coordinator."""
 _PAUSE_SECONDS: Final = 0.5
 _MOST_STEPS_BACK: Final = 5

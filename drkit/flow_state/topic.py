@@ -173,9 +173,10 @@ class StateTopic:
     def put_all(self, records: Iterable[tuple[str, StateRecord]]) -> None:
         """Write records with their names, durably and together. Raises as :meth:`put` does."""
         written = [(record.key(name), record, record.encode()) for name, record in records]
-        self._log.append(*((key.encode(), value) for key, _, value in written))
-        for key, record, value in written:
-            self.records.keep(key, record, value)
+        first = self._log.append(*((key.encode(), value) for key, _, value in written))
+        with self._log.lock:
+            for key, record, value in written[self._read_from(first) :]:
+                self.records.keep(key, record, value)
 
     def delete(self, kind: type[StateRecord], name: str = "") -> None:
         """Delete one record. Raises as :meth:`put` does."""
@@ -187,9 +188,14 @@ class StateTopic:
 
     def _delete(self, keys: Iterable[str]) -> None:
         deleted = [key.encode() for key in keys]
-        self._log.append(*((key, None) for key in deleted))
-        for key in deleted:
-            self.records.take(key, None)
+        first = self._log.append(*((key, None) for key in deleted))
+        with self._log.lock:
+            for key in deleted[self._read_from(first) :]:
+                self.records.take(key, None)
+
+    def _read_from(self, first: int) -> int:
+        """How many records from an offset on were read already, perhaps with newer ones of their keys."""
+        return max(0, self._log.tail.end - first) if first >= 0 else 0  # a repeated request has no offset
 
     def write(self, key: str, value: bytes | None) -> None:
         """Write bytes as they are; None deletes the key. Raises as :meth:`put` does."""

@@ -53,29 +53,19 @@ from drkit.endpoint import LARGEST_TERM
     help="Give the failover at least this term: one more than the endpoint knows that refused it.",
 )
 @options.yes()
-@text(
-    "--accept-data-loss",
-    metavar="REASON",
-    group=OptionGroup.ACCEPT,
-    help="Lose records that are not copied; the reason is recorded.",
-)
-@text(
+@options.accept("--accept-data-loss", "Lose records that are not copied; the reason is recorded.")
+@options.accept(
     "--despite-signs-of-life",
-    metavar="REASON",
-    group=OptionGroup.ACCEPT,
-    help="Proceed although an observer sees the primary, or another flow has promoted the topics. Recorded.",
+    "Proceed although an observer sees the primary, or another flow has promoted the topics. Recorded.",
 )
-@text(
+@options.accept(
     "--without-quorum",
-    metavar="REASON",
-    group=OptionGroup.ACCEPT,
-    help="Proceed although too few observers report the primary as lost; the reason is recorded.",
+    "Proceed although too few observers report the primary as lost; the reason is recorded.",
 )
-@text(
+@options.accept(
     "--clients-cut",
-    metavar="HOW",
-    group=OptionGroup.ACCEPT,
-    help="With --planned, if no ACL can fence the old primary: how clients are kept off it. HOW is recorded.",
+    "With --planned, if no ACL can fence the old primary: how clients are kept off it. HOW is recorded.",
+    "HOW",
 )
 @flag("--evict-members", group=OptionGroup.ACCEPT, help="Remove members from groups on the standby.")
 @flag(

@@ -7,7 +7,6 @@ from typing import Any
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, text
 
 _PENDING = (
     "the only one, else the only one with a pending fence or lift, else the one that waits for its return"
@@ -71,12 +70,7 @@ def pay(**given: Any) -> None:
 @options.flow()
 @options.dry_run()
 @options.topics("A topic of the source.")
-@text(
-    "--accept-divergence",
-    metavar="REASON",
-    group=OptionGroup.ACCEPT,
-    help="Accept that both clusters may take writes; the reason is recorded.",
-)
+@options.accept("--accept-divergence", "Accept that both clusters may take writes; the reason is recorded.")
 @options.yes()
 def lift(**given: Any) -> None:
     """Lift active fences and cancel pending ones.

@@ -9,7 +9,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import command
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, flag, option, text
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @command(
@@ -41,12 +41,7 @@ from drkit.cli.options import OptionGroup, flag, option, text
     help="Skip records whose content is already on the new primary, or skip none.",
 )
 @option("--sha256", metavar="HEX", group=OptionGroup.HOW, help="Expected SHA-256 of the manifest.")
-@text(
-    "--give-up",
-    metavar="REASON",
-    group=OptionGroup.ACCEPT,
-    help="Cancel the replay that an aborted return left pending; the reason is recorded.",
-)
+@options.accept("--give-up", "Cancel the replay that an aborted return left pending; the reason is recorded.")
 @options.dry_run("Show what would be appended; change nothing.")
 @options.yes()
 def replay(**given: Any) -> Any:

@@ -126,7 +126,9 @@ Alias = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 class Strict(BaseModel):
     """A table in which every key is known."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, str_strip_whitespace=True, defer_build=True, allow_inf_nan=False
+    )
 
     def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
         """Without secrets: errors and logs may show it."""

@@ -65,6 +65,8 @@ LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
 _OPEN_BYTES: Final = 64 << 20
 """Limit of the records that are kept until their transactions end; any client may open one."""
+_OBJECT_BYTES: Final = 64
+"""Of an object in memory, without what it holds."""
 _MOST_RECORDS: Final = 100_000
 """Of a batch, and of all its headers; drkit's have fewer. A few kilobytes hold millions of empty records, or
 headers, which take a minute."""
@@ -359,7 +361,7 @@ class LogTail:
     def _keep_undecided(self, header: BatchHeader, records: list[Record]) -> None:
         """Keep records until their transaction ends. Records above the limit are read after its end."""
         self._open_bytes = self._open_bytes if self._open else 0
-        self._open_bytes += sum(len(r.key or b"") + len(r.value or b"") for r in records)
+        self._open_bytes += sum(map(_memory_of, records))
         if self._open_bytes > _OPEN_BYTES:
             self._pass_over(header.base_offset, f"open transactions hold more than {_OPEN_BYTES:,} bytes")
         elif records:
@@ -453,9 +455,7 @@ class LogTail:
                 return
             finally:
                 missing.discard(node)
-                few = self._few_since is not None and monotonic() - self._few_since > _FEW_SECONDS
-                minority = 0 if few else len(replicas) // 2
-                if not enough.is_done and (not missing or len(views) > minority):
+                if not enough.is_done and (not missing or 2 * len(views) > len(replicas)):
                     enough.success(None)
 
         for node in replicas:
@@ -494,3 +494,9 @@ class LogTail:
     def _unknown(self, error: Exception) -> Failed:
         evidence = error.evidence if isinstance(error, ClusterUnreachable) else str(error) or repr(error)
         return Failed("log_end_unknown", where=f"{self._tp} on {self._on.alias}", evidence=evidence)
+
+
+def _memory_of(record: Record) -> int:
+    """About the bytes that a record takes in memory."""
+    parts = record.key, record.value, *(part for header in record.headers for part in header)
+    return _OBJECT_BYTES * (len(parts) + 1) + sum(len(part or b"") for part in parts)

@@ -170,24 +170,24 @@ class SignedLog:
                 hint=WHO_WRITES,
             )
 
-    def append(self, *records: tuple[bytes, bytes | None]) -> None:
-        """Write keys with values, durably (acks=all); None deletes a key.
+    def append(self, *records: tuple[bytes, bytes | None]) -> int:
+        """Write keys with values, durably (acks=all), and return the first offset; None deletes a key.
 
         With a control key the records are read back, and must count.
 
         :raises DrkitError: one was not accepted, or does not count
         """
         if not records:
-            return
+            return 0
         for _ in range(_TRIES):
-            if self._append(records):
-                return
+            if (offset := self._append(records)) is not None:
+                return offset
         raise Failed(
             "own_topic_unwritable", where=self.where, evidence="records were accepted, and do not count"
         )
 
-    def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> bool:
-        """Write records; False when one does not count, as another process wrote its key at the same time."""
+    def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> int | None:
+        """Write records; None when one does not count, as another process wrote its key at the same time."""
         with self.lock:
             if self._settings.control is not None:
                 self.read()  # now no record has a higher order than these get
@@ -197,11 +197,12 @@ class SignedLog:
         try:
             may_send()
             self._producer = self._producer or log_producer(self._settings)
-            if evidence := deliver(self._producer, self.name, signed, _WRITE_SECONDS).evidence:
+            delivery = deliver(self._producer, self.name, signed, _WRITE_SECONDS)
+            if evidence := delivery.evidence:
                 raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
             if macs:
                 self.read()
-            return not macs & self._awaited
+            return None if macs & self._awaited else delivery.first[0]
         finally:
             self._awaited -= macs
 

@@ -181,6 +181,12 @@ def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(
     world.commit(world.source, name("behind"), {at: 59})
     broken[name("no-mark"), at, PositionForm.STORED] = PositionAnswer.NO_MARK
     broken[name("behind"), at, PositionForm.STORED] = PositionAnswer.BEHIND
+    late = TopicPartition(name("late"), 0)  # nothing copies it any more
+    world.create(world.source, late.topic, 1, {})
+    fill(world.source, late.topic, 20)
+    world.commit(world.source, name("only-late"), {late: 12})
+    no_copy = (name("only-late"), late, PositionForm.TRANSLATED)
+    broken[no_copy] = PositionAnswer.NO_POSITION
     found = pair.collect()
     assert {k: a for k, a in judged(found).items() if a not in CLEAN} == broken
     failed = verdict(found)
@@ -189,7 +195,7 @@ def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(
     assert {r.split(":")[0] for r in failed.reasons} == {f"group {g}, {tp}, {f}" for g, tp, f in expected}
     seen = {k for k, a in judged(with_foreign_record(pair)).items() if a is PositionAnswer.DIFFERS}
     no_mark = (name("no-mark"), at, PositionForm.STORED)
-    assert seen == expected - {no_mark} | at_the_end(pair, TopicPartition(equal, 0))
+    assert seen == expected - {no_mark, no_copy} | at_the_end(pair, TopicPartition(equal, 0))
 
 
 @pytest.mark.wide

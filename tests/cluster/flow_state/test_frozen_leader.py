@@ -28,6 +28,7 @@ from tests.support.shared_clusters import own_cluster
 from tests.support.waiting import eventually
 
 READERS = 24
+LOOKS = 5
 NEW_READERS = 12
 JOURNALS = 8
 LATE_SECONDS = 9.0
@@ -195,6 +196,37 @@ def test_a_record_is_written_although_its_leader_is_frozen(
             assert _role_after_load(state) == PROMOTED
         finally:
             leader.resume()
+
+
+@pytest.mark.wide
+def test_readers_that_met_an_outage_ask_most_replicas_again(
+    three: LocalCluster, settings: ClusterSettings, flow: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The word of one broker counts while the others are silent, and no longer."""
+    readers = [StateTopic(settings, flow.source) for _ in range(READERS)]
+    readers[0].put(PROMOTED, "orders")
+    leader, counted = _leader(settings, state_topic(flow.source)), list[tuple[int, int]]()
+    count, others = log_tail.LogTail._count, [three.broker(n) for n in range(3) if n != leader]
+
+    def note(tail: log_tail.LogTail, answered: int, replicas: int) -> None:
+        counted.append((answered, replicas))
+        count(tail, answered, replicas)
+
+    with ExitStack() as stack, ThreadPoolExecutor(READERS) as pool:
+        for state in readers:
+            stack.enter_context(state).load()
+        for broker in others:
+            broker.freeze()
+            stack.callback(broker.resume)
+        assert list(pool.map(_role_after_load, readers)) == [PROMOTED] * READERS
+        for broker in others:
+            broker.resume()
+        eventually(lambda: _is_written(settings, flow), seconds=60, what="a write to all replicas")
+        monkeypatch.setattr(log_tail.LogTail, "_count", note)
+        for _ in range(LOOKS):
+            list(pool.map(_role_after_load, readers))
+    assert [answered for answered, replicas in counted if 2 * answered <= replicas] == []
+    assert len(counted) >= LOOKS * READERS
 
 
 def _first_read_seconds(settings: ClusterSettings, flow: FlowSettings) -> float:

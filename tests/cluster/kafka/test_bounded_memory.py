@@ -176,14 +176,18 @@ def test_a_journal(settings: ClusterSettings, flow: FlowSettings, control: objec
     assert max(peak, *kept) < 2 * KEEPS
 
 
-def test_open_transactions(settings: ClusterSettings, flow: FlowSettings):
+@pytest.mark.parametrize("in_header", [False, True])
+def test_open_transactions(settings: ClusterSettings, flow: FlowSettings, *, in_header: bool):
     """Without a control key each record may be drkit's."""
     name = topic_name(flow)
     create(settings, name)
     out = attacker(settings, transactional_id=f"shop-{uuid.uuid4().hex}")
     out.init_transactions(30)
     out.begin_transaction()
-    write(out, name, *((b"%d" % n, ZEROS) for n in range(_NUMBER)))
+    headers: list[tuple[str, str | bytes | None]] = [("zeros", ZEROS)] if in_header else []
+    for n in range(_NUMBER):
+        out.produce(name, b"" if in_header else ZEROS, b"%d" % n, partition=0, headers=headers)
+        assert out.flush(30) == 0
     records: list[Record] = []
     passed_over: list[tuple[int, str]] = []
     tp = TopicPartition(name, 0)
@@ -192,7 +196,7 @@ def test_open_transactions(settings: ClusterSettings, flow: FlowSettings):
         passed_over.append((offset, why))
 
     def take(record: Record) -> None:
-        records.append(record._replace(value=b""))
+        records.append(record._replace(value=b"", headers=()))
 
     with closing(LogTail(settings, tp, take, pass_over)) as tail:
         with kept_bytes() as kept:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from itertools import islice
+import json
 from time import monotonic
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
+from pydantic import ValidationError
 import pytest
 import yaml
 
@@ -124,6 +126,22 @@ def test_a_timer_has_a_line_for_each_alternative():
         "OnCalendar=*-*-01 06:00:00 Europe/Berlin",
         "OnCalendar=Mon *-*-* 06:00:00 Europe/Berlin",
     ]
+
+
+@pytest.mark.parametrize("name", ["grace_minutes", "hold_minutes", "max_age_days"])
+def test_numbers_are_finite(name: str):
+    with pytest.raises(ValidationError, match="finite"):
+        DrillSettings.model_validate(
+            {"name": "x", "kind": "switchover", "cron": "0 6 * * 1", name: float("inf")}
+        )
+
+
+def test_nobody_is_asked_before_a_switchover_that_a_timer_begins():
+    turn = drill("0 6 * * 1").model_copy(update={"kind": "switchover"})
+    (service, _) = systemd_units(turn, "/etc/drkit/drkit.toml").values()
+    assert "drkit drill run weekly --yes --config /etc/drkit/drkit.toml\n" in service
+    job = yaml.safe_load(kubernetes_cronjob(turn, "drkit:1"))
+    assert '"--yes"' in json.dumps(job)
 
 
 def test_times_are_of_the_time_zone_of_the_drill():

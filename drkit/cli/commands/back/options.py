@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from drkit.cli.options import OptionGroup, flag, option, text, together, topics
+from drkit.cli.options import OptionGroup, accept, flag, option, text, together, topics
 
 _OPTIONS: Final = (
     topics("A topic of the old primary.", "all promoted topics", OptionGroup.MOVES),
@@ -28,12 +28,7 @@ _OPTIONS: Final = (
         default_is="delta if possible, else rebuild",
         help="How to synchronize the old primary's log: delta, rebuild, trim or keep. TOPIC may be *.",
     ),
-    text(
-        "--reason",
-        metavar="REASON",
-        group=OptionGroup.ACCEPT,
-        help="Why records or history are given up; recorded.",
-    ),
+    accept("--reason", "Why records or history are given up; recorded."),
     text(
         "--export-to",
         metavar="PLACE",
@@ -74,11 +69,10 @@ _OPTIONS: Final = (
         help="Keep at most SIZE (e.g. 50GiB) of data unprotected at a time while topics are rebuilt. A larger"
         " topic is rebuilt alone.",
     ),
-    text(
+    accept(
         "--clients-cut",
-        metavar="HOW",
-        group=OptionGroup.ACCEPT,
-        help="How clients are kept off the old primary if it has no authorizer. HOW is recorded.",
+        "How clients are kept off the old primary if it has no authorizer. HOW is recorded.",
+        "HOW",
     ),
     text(
         "--new-primary",
