@@ -65,8 +65,6 @@ LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
 _OPEN_BYTES: Final = 64 << 20
 """Limit of the records that are kept until their transactions end; any client may open one."""
-_OBJECT_BYTES: Final = 64
-"""Of an object in memory, without what it holds."""
 _MOST_RECORDS: Final = 100_000
 """Of a batch, and of all its headers; drkit's have fewer. A few kilobytes hold millions of empty records, or
 headers, which take a minute."""
@@ -499,4 +497,4 @@ class LogTail:
 def _memory_of(record: Record) -> int:
     """About the bytes that a record takes in memory."""
     parts = record.key, record.value, *(part for header in record.headers for part in header)
-    return _OBJECT_BYTES * (len(parts) + 1) + sum(len(part or b"") for part in parts)
+    return sum(64 + len(part or b"") for part in (b"", *parts))

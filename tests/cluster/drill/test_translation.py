@@ -128,6 +128,15 @@ def with_foreign_record(pair: Pair) -> PositionsCollected:
     return pair.collect()
 
 
+def without_copy(world: World) -> tuple[str, TopicPartition, PositionForm]:
+    """Commit a group in a topic that nothing copies; return its position."""
+    at, group = TopicPartition(world.name("late"), 0), world.name("only-late")
+    world.create(world.source, at.topic, 1, {})
+    fill(world.source, at.topic, 20)
+    world.commit(world.source, group, {at: 12})
+    return group, at, PositionForm.TRANSLATED
+
+
 def at_the_end(pair: Pair, end: TopicPartition) -> set[tuple[str, TopicPartition, PositionForm]]:
     """Return the positions whose next records reach the end of the topic with equal records."""
     return {
@@ -181,11 +190,7 @@ def test_a_healthy_pair_passes_and_exactly_what_is_broken_is_named(
     world.commit(world.source, name("behind"), {at: 59})
     broken[name("no-mark"), at, PositionForm.STORED] = PositionAnswer.NO_MARK
     broken[name("behind"), at, PositionForm.STORED] = PositionAnswer.BEHIND
-    late = TopicPartition(name("late"), 0)  # nothing copies it any more
-    world.create(world.source, late.topic, 1, {})
-    fill(world.source, late.topic, 20)
-    world.commit(world.source, name("only-late"), {late: 12})
-    no_copy = (name("only-late"), late, PositionForm.TRANSLATED)
+    no_copy = without_copy(world)
     broken[no_copy] = PositionAnswer.NO_POSITION
     found = pair.collect()
     assert {k: a for k, a in judged(found).items() if a not in CLEAN} == broken

@@ -21,7 +21,7 @@ _GROUP: Final = r"[A-Za-z0-9.-]*-(?:fresh|orders|pay)"
 _WORD: Final = rf"{_CONFIG}|{_GROUP}|--[a-z-]+|\"REASON\"|'[^']*'|show|pay|lift|resume"
 _COMMAND: Final = re.compile(
     rf"drkit (?:{_CONFIG} )?(?:failover|fence|replicate|watch)(?: (?:{_WORD}))*"
-    rf"|without --planned|--[a-z-]+(?: (?:{_WORD}))*"
+    rf"|without --planned|--(?!config)[a-z-]+(?: (?:{_WORD}))*"
 )
 _OVER: Final = frozenset({RunState.DONE, RunState.ABORTED, RunState.REFUSED})
 
@@ -75,7 +75,8 @@ class Operator:
         self._refused[what] = self._refused.get(what, 0) + 1
         if self._refused[what] >= _PATIENCE:
             self._scene.heal(primary=False)
-            self._scene.replicate_anew()
+            if self._scene.pair.kind != "dead":  # no replicator begins without its source
+                self._scene.replicate_anew()
 
     def _next(self, said: CommandEnded, begins: tuple[str, ...], *, open_: bool) -> tuple[str, ...]:
         offered = list(dict.fromkeys(self._offered(said, begins, open_=open_)))
