@@ -23,13 +23,14 @@ from drkit.drill.inventory import (
 )
 from drkit.drill.judge import ABORTED, REFUSED, SKIPPED, DrillVerdict
 from drkit.drill.plan import bubble_settings, drill_folder
-from drkit.drill.stage import BubbleStage, are_older_epochs_refused, is_foreign_record_named
+from drkit.drill.stage import BubbleStage, are_refused, is_foreign_record_named, writers_of
 from drkit.drill.steps import CollectedEvidence, DrillRun, SteppedDrill, refuse_unprotected
 from drkit.drill.watches import ProductionLossSampler, ProductionWatch
 from drkit.errors import DrkitError, Failed, Refused
 from drkit.exercise.evidence import collect
 from drkit.exercise.verdict import INCONCLUSIVE, judge, negative_controls
 from drkit.failover.core.request import RunRequest
+from drkit.failover.fencing.own_writers import Writers
 from drkit.failover.service import FailoverService
 from drkit.flow_state.names import CANARY_TOPIC, drills_topic, is_transactional_id_of
 from drkit.journal.machine import FAILOVER
@@ -65,6 +66,7 @@ class Bubble(SteppedDrill):
         self._sampler = ProductionLossSampler(run, self._stage.abort)
         self._before: dict[str, ClusterInventory] = {}
         self._verdict: DrillVerdict | None = None
+        self._writers: Writers = {}
 
     def collect(self) -> CollectedEvidence:
         """Run the steps; CLEAN and COMPARE whatever happened, unless production fails over."""
@@ -174,6 +176,7 @@ class Bubble(SteppedDrill):
     def steady(self) -> str:
         """Wait until all is copied and the groups are synced."""
         self._stage.wait_steady()
+        self._writers = writers_of(self._stage)
         self._note_ids()
         return f"{counted(self._stage.acked(), 'record')} acknowledged, all copied"
 
@@ -212,7 +215,7 @@ class Bubble(SteppedDrill):
     def controls(self) -> str:
         """Put defects into the history and on the target; each must be found by its check, or refused."""
         controls = negative_controls(self._stage.history()) | {
-            "an append in an older epoch": are_older_epochs_refused(self._stage),
+            "an append in an older epoch": are_refused(self._stage, self._writers),
             "a foreign record in the copy": is_foreign_record_named(self._stage),
         }
         self._note(controls=controls)

@@ -61,8 +61,9 @@ def run_drill(
     flow, began_ms, began = settings.flow(plan.flow), options.wall(), options.clock()
     objectives = VerdictLimits(**dict(plan.objectives))
     entry = DrillEntry.of(plan, began_ms, options.due, this_process())
-    same = plan.name, plan.kind, plan.flow
-    before = [each for each in history.begin(entry) if (each.name, each.kind, each.flow) == same]
+    before = [
+        e for e in history.begin(entry) if (e.name, e.kind, e.flow) == (plan.name, plan.kind, plan.flow)
+    ]
 
     def finish(collected: CollectedEvidence) -> DrillReport:
         seconds, steps = options.clock() - began, collected.steps

@@ -23,7 +23,7 @@ from drkit.exercise.history import ScenarioHistory
 from drkit.exercise.processes import Child
 from drkit.exercise.stage import PARTITIONS, ClientStage
 from drkit.failover.core.request import RunRequest
-from drkit.failover.fencing.own_writers import fence
+from drkit.failover.fencing.own_writers import Writers, fence
 from drkit.flow_state import names
 from drkit.journal.machine import StepName
 from drkit.kafka.admin import Cluster
@@ -276,27 +276,28 @@ class BubbleStage(ClientStage):
         self.wait_for(have_followed, "the first good operation of each client on the target", _FOLLOW_SECONDS)
 
 
-def are_older_epochs_refused(stage: ClientStage) -> bool:
-    """Append in the epoch before that of each fenced producer; return whether all are refused.
+def writers_of(stage: ClientStage) -> Writers:
+    """Return the producers of each copy, each in the epoch that a fence gives it. Raises DrkitError."""
 
-    False also when no producer has an older epoch: then nothing was tried.
-
-    :raises DrkitError: the target does not answer
-    """
-
-    async def ask(raw: RawCluster) -> bool:
+    async def ask(raw: RawCluster) -> Writers:
         topics = await metadata(raw, stage.topics)
         partitions = [TopicPartition(name, p) for name, topic in topics.items() for p in topic.leaders]
         described = await ask_leaders(raw, topics, partitions, partial(describe_producers, raw))
-        writers: dict[TopicPartition, tuple[ProducerIdentity, ...]] = {}
-        for tp, (_, producers) in described.items():
-            if fenced := tuple(
-                ProducerIdentity(i, state.epoch) for i, state in producers.items() if state.epoch
-            ):
-                writers[tp] = fenced
-        unproven = await fence(raw, writers, monotonic() + _CONTROL_SECONDS)
-        is_whole = described.keys() == set(partitions) and not unproven
-        return is_whole and bool(writers)
+        if described.keys() != set(partitions):
+            return {}
+        return {
+            tp: tuple(ProducerIdentity(i, state.epoch + 1) for i, state in producers.items())
+            for tp, (_, producers) in described.items()
+        }
+
+    return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="ask for producers")
+
+
+def are_refused(stage: ClientStage, writers: Writers) -> bool:
+    """Append as these producers did before the failover; return whether all are refused."""
+
+    async def ask(raw: RawCluster) -> bool:
+        return bool(writers) and not await fence(raw, writers, monotonic() + _CONTROL_SECONDS)
 
     return ask_once(stage.cluster(STANDBY), stage.WHERE, ask, what="append in an older epoch")
 
