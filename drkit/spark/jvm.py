@@ -48,8 +48,9 @@ _NO_LOOK_AROUND: Final = "none"
 every start. Workers run the one of PYSPARK_PYTHON."""
 _START_SECONDS: Final = 120.0
 _POLL_SECONDS: Final = 0.005
-_LONGEST_FOLDER: Final = 60
-"""A socket's path has at most 107 bytes; Spark adds a name of 42."""
+_LONGEST_FOLDER: Final = 39
+"""A socket's path has at most 107 bytes: a session's folder adds 21 to that of temporary files, Spark 43."""
+_SHORT_FOLDER: Final = "/tmp"  # noqa: S108  only for folders that mkdtemp makes, with mode 0700
 _LOG4J: Final = "log4j2.properties"
 _QUIET_LOG4J: Final = """\
 rootLogger.level = error
@@ -116,8 +117,7 @@ def launched(java: Path, options: str | None) -> SparkJvm | None:
 
     :param options: of Java, instead of those that make it use the archive of classes
     """
-    jvm = _composed(java, options)
-    return jvm.launch() if jvm is not None else None
+    return jvm.launch() if (jvm := _composed(java, options)) is not None else None
 
 
 def _composed(java: Path | None, options: str | None) -> SparkJvm | None:
@@ -160,8 +160,9 @@ def end_early() -> None:
 
 
 def make_folder() -> Path:
-    """A folder for one session of Spark, with the configuration of its log."""
-    folder = Path(tempfile.mkdtemp(prefix="drkit-spark-"))
+    """Make a private folder for one session of Spark and its sockets, with the configuration of its log."""
+    is_short = len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_FOLDER
+    folder = Path(tempfile.mkdtemp(prefix="drkit-spark-", dir=None if is_short else _SHORT_FOLDER))
     (folder / _LOG4J).write_text(_QUIET_LOG4J, encoding="utf-8")
     return folder
 
@@ -176,12 +177,8 @@ def socket_settings(folder: Path) -> dict[str, str]:
 
     Spark's daemon forks a process for each connection to its port, before it asks for a secret.
     """
-    if len(os.fsencode(folder)) > _LONGEST_FOLDER:
-        return {}
-    return {
-        "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.unix.domain.socket.dir": str(folder),
-    }
+    sockets = "spark.python.unix.domain.socket"
+    return {f"{sockets}.enabled": "true", f"{sockets}.dir": str(folder)}
 
 
 def open_log(folder: Path) -> IO[bytes]:

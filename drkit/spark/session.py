@@ -107,24 +107,22 @@ def spark_session(
     _end_unfit_jvm(plan.master)
     jvm, options = _jvm_for(plan, java_options)
     folder = jvm.folder if jvm is not None else make_folder()
-    try:
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
         archive = None if plan.master.is_local else make_archive(folder)
         workshop = SharedSpark(folder, carrier(archive)) if archive is not None else SharedSpark(folder)
         meanwhile(workshop)
-        with ExitStack() as stack:
-            if archive is None:
-                context = _start(name, plan, folder, options, jvm=jvm)
+        if archive is None:
+            context = _start(name, plan, folder, options, jvm=jvm)
+            stack.callback(_stop, context)
+        else:
+            with _end_jvm_on(stop, plan.master.url):
+                context = _start(name, plan, folder, options, archive.name)
                 stack.callback(_stop, context)
-            else:
-                with _end_jvm_on(stop, plan.master.url):
-                    context = _start(name, plan, folder, options, archive.name)
-                    stack.callback(_stop, context)
-                    context.addPyFile(str(archive))
-                    stack.enter_context(ready_cluster(workshop, context, plan.master.url, plan.tasks, stop))
-            workshop.started(context)
-            yield workshop
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+                context.addPyFile(str(archive))
+                stack.enter_context(ready_cluster(workshop, context, plan.master.url, plan.tasks, stop))
+        workshop.started(context)
+        yield workshop
 
 
 def _stop(context: SparkContext) -> None:
@@ -254,9 +252,8 @@ def _jvm_for(plan: SparkPlan, given: str | None) -> tuple[SparkJvm | None, str]:
     if early is not None:
         early.end()
     java = _require_java()
-    jvm = None
-    if by_itself and SparkContext._gateway is None:  # noqa: SLF001  as below
-        jvm = launched(java, given)
+    is_free = SparkContext._gateway is None  # noqa: SLF001  as below
+    jvm = launched(java, given) if by_itself and is_free else None
     return jvm, archive_option(java) if given is None and jvm is None else given or ""
 
 
@@ -266,8 +263,7 @@ def _end_unfit_jvm(master: Master) -> None:
     if running is None:
         return
     process: subprocess.Popen[bytes] = running.proc
-    is_fit = process.poll() is None and (master.is_local or not _remembers_a_secret(running))
-    if is_fit:
+    if process.poll() is None and (master.is_local or not _remembers_a_secret(running)):
         return
     with suppress(Py4JError, OSError):
         running.shutdown()

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 import signal
 import stat
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -22,6 +24,19 @@ from tests.support.waiting import eventually
 SECRET = "known-to-nobody-7f3a"
 LARGE = 1 << 20
 """Characters of which Spark would put a task's code into a file."""
+SESSION = """
+import os, stat
+from drkit.spark.jobs import SparkJobs
+from drkit.spark.session import spark_session
+from tests.spark.session.test_spark_session import listening
+from tests.support.flows.process import tree
+with spark_session("long", 1) as workshop:
+    SparkJobs(workshop, "tests", "checkpoint_job_died", "a->b").run(["copied"], str)
+    jvm = workshop.context._gateway.proc.pid
+    folder = workshop.folder
+    print(len(listening({os.getpid(), *tree(jvm)} - {jvm})), len([*folder.glob(".*.sock")]))
+    print(oct(stat.S_IMODE(folder.stat().st_mode)), folder)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +103,24 @@ def test_no_port_leads_to_pythons_workers(jobs: SparkJobs, workshop: SharedSpark
     assert not listening(ours)
     assert len([*workshop.folder.glob(".*.sock")]) == 2
     assert stat.S_IMODE(workshop.folder.stat().st_mode) == 0o700
+
+
+def test_a_long_path_of_temporary_files_opens_no_port(tmp_path: Path):
+    """A socket's path has at most 107 bytes: the session's folder is a short one, and as private."""
+    long = tmp_path / ("t" * 90)
+    long.mkdir()
+    environment = {**os.environ, "TMPDIR": str(long)}
+    done = subprocess.run(
+        [sys.executable, "-c", SESSION],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    ports, sockets, mode, folder = done.stdout.split()
+    assert (ports, sockets, mode) == ("0", "2", "0o700")
+    assert not Path(folder).exists()
 
 
 def listening(pids: Iterable[int]) -> set[str]:
