@@ -29,7 +29,7 @@ from drkit.drill.report import DrillReport, read_report
 from drkit.errors import DrkitError, Failed, Refused, Usage, error_text
 from drkit.exercise.verdict import PASS
 from drkit.flow_state.creation import ensure_compacted
-from drkit.flow_state.names import drill_transactional_id, drills_topic
+from drkit.flow_state.names import drills_topic, sole_transactional_id
 from drkit.flow_state.topic import Dropped
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls
 from drkit.kafka.admin import Cluster
@@ -58,7 +58,7 @@ class DrillTopic:
 
     def __init__(self, target: ClusterSettings, source: str) -> None:
         self.name = drills_topic(source, target.alias)
-        self._transactional_id = drill_transactional_id(source, target.alias)
+        self._transactional_id = sole_transactional_id(source, target.alias, "drill")
         self._target = target
         self._entries: dict[bytes, DrillEntry] = {}
         self._log = SignedLog(target, self.name, self._take, on_restart=self._entries.clear)

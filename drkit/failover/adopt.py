@@ -16,7 +16,7 @@ from drkit.counted import first_of
 from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused, raise_first
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
-from drkit.flow_state.names import ADOPTED, BEGUN, DONE, adopting_transactional_id, name_of
+from drkit.flow_state.names import ADOPTED, BEGUN, Adoptions, done_at, name_of, sole_transactional_id
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
@@ -124,29 +124,24 @@ def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
     Entries without a MAC are adopted only the first time, before the log has entries with a MAC or the marks
     of an adoption.
     """
-    marks: list[ReadRecord] = []
-    entries: list[ReadRecord] = []  # since the last adoption that ended began: all that count are there
-    begun = 0
-    for record in topic.records:
-        if record.key != ADOPTED:
-            entries.append(record)
-        elif is_valid(record):
-            marks.append(record)
-            if record.value == BEGUN:
-                begun = len(entries)
-            else:
-                del entries[:begun]
-                begun = 0
-    unfinished = bool(marks) and marks[-1].value == BEGUN
+    ended = _adoptions(topic).ended  # all entries that count follow the first mark of this adoption
+    entries = [r for r in topic.records if r.key != ADOPTED and r.offset > ended]
     valid = [r for r in entries if is_valid(r)]
-    if unsigned and (unfinished or not (valid or marks)):
+    if unsigned and is_refused(topic):
         return entries
-    return valid if unfinished or any(r.sign is not Sign.CURRENT for r in valid) else []
+    return valid if is_refused(topic) or any(r.sign is not Sign.CURRENT for r in valid) else []
 
 
-def only_foreign(topic: TopicRecords) -> bool:
-    """Return whether a log has records, but none with a valid MAC: its reader refuses such a log."""
-    return bool(topic.records) and not any(map(is_valid, topic.records))
+def is_refused(topic: TopicRecords) -> bool:
+    """Return whether readers refuse a log: an adoption did not end, or no record has a valid MAC."""
+    return _adoptions(topic).begun is not None or {is_valid(r) for r in topic.records} == {False}
+
+
+def _adoptions(topic: TopicRecords) -> Adoptions:
+    adoptions = Adoptions()
+    for mark in (r for r in topic.records if r.key == ADOPTED and is_valid(r)):
+        adoptions.take(mark.offset, mark.value)
+    return adoptions
 
 
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
@@ -283,11 +278,10 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
         cluster = found.clusters[topic.where]
         if not describe_topics(cluster, [topic.name]):
             continue
-        before = topic.ends
+        before, where = topic.ends, f"{topic.name} on {topic.where}"
         _read(topic, cluster, found.keys)
         if topic.hidden is not None:
             evidence = f"a transaction is open since offset {topic.hidden}"
-            where = f"{topic.name} on {topic.where}"
             raise Failed("own_topic_hidden", where=where, evidence=evidence, alias=topic.where)
         if topic.kind is not SignedTopic.NOTES:  # observers may continue
             refuse_change(topic, before)
@@ -298,15 +292,19 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
             _write(topic, cluster, found, records)
         if records and topic.kind in LOGS:  # only now it counts
             with closing(SignedLog(cluster.settings, topic.name, lambda _record, _why: None)) as log:
-                log.append((ADOPTED, DONE))
-        written[f"{topic.name} on {topic.where}"] = len(records)
+                log.append((ADOPTED, done_at(before[0])))
+            _read(topic, cluster, found.keys)
+            if _adoptions(topic).ended != before[0]:
+                evidence = f"another adoption began after that at offset {before[0]}"
+                raise Refused("adopt_state_changing", where=where, evidence=evidence)
+        written[where] = len(records)
     return written
 
 
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
     if topic.kind in LOGS:
         entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
-        marked = entries or (discard and only_foreign(topic))
+        marked = entries or (discard and is_refused(topic))
         return [(0, ADOPTED, BEGUN), *entries] if marked else []
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
@@ -355,22 +353,21 @@ def _write(topic: TopicRecords, cluster: Cluster, found: FlowRecords, records: I
     """
     config: dict[str, str | int] = {"message.timeout.ms": int(_SECONDS * 1000)}
     if is_whole := topic.kind not in LOGS:
-        config["transactional.id"] = adopting_transactional_id(found.flow.source, found.flow.target)
+        config["transactional.id"] = sole_transactional_id(found.flow.source, found.flow.target, "adopt")
         config["transaction.timeout.ms"] = int(_SECONDS * 1000)
-    producer, failed = log_producer(cluster.settings, config), ""
+    producer = log_producer(cluster.settings, config)
     try:
         if is_whole:
             producer.init_transactions(_SECONDS)
             producer.begin_transaction()
         signed = ((p, k, v, topic.signatures[p].text_headers(k, v)) for p, k, v in records)
         delivery = deliver(producer, topic.name, signed, _SECONDS)
-        failed = delivery.evidence
-        if not failed:
+        if not (failed := delivery.evidence):
             _refuse_between(topic, cluster, found.keys, delivery)
             if is_whole:
                 producer.commit_transaction(_SECONDS)
     except KafkaException as error:
-        failed = failed or error.args[0].str()
+        failed = error.args[0].str()
     except Refused:
         if is_whole:
             producer.abort_transaction(_SECONDS)

@@ -5,8 +5,9 @@ Both sides of a rule use one function: a copy task writes with the transactional
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 import re
-from typing import Final
+from typing import Final, Literal
 
 from drkit.control_key import NOT_MIRRORED, SignedTopic
 from drkit.model import TopicPartition
@@ -20,9 +21,33 @@ ADOPTED: Final = b"adopted"
 BEGUN: Final = b"begun"
 """Value of the first one."""
 DONE: Final = b"done"
-"""Value of the second one."""
+"""Value of the second one in earlier versions; now the offset of the first one follows (:func:`done_at`)."""
 _OWN_TRANSACTIONAL_ID: Final = re.compile(r"drkit\.([\w-]+)\.([\w-]+)\.(replay\.|keep\.|\d).*", re.ASCII)
 _ENDED_BY: Final = {"replay.": ("replay", "--from", "MANIFEST"), "keep.": ("reprotect", "--resume")}
+
+
+def done_at(begun: int) -> bytes:
+    """Return the value of the mark that ends the adoption whose first mark is at an offset."""
+    return b"%b %d" % (DONE, begun)
+
+
+@dataclass
+class Adoptions:
+    """The adoptions in a log: one counts if its last mark names its first one, and none began after that."""
+
+    begun: int | None = None
+    """Offset of the first mark of an adoption that did not end, or None."""
+    ended: int = -1
+    """Offset of the first mark of the newest adoption that counts, or −1."""
+
+    def take(self, offset: int, mark: bytes | None) -> bool:
+        """Take the next mark; return whether it ends an adoption, whose entries replace earlier ones."""
+        if mark == BEGUN:
+            self.begun = offset
+        elif self.begun is not None and mark in {DONE, done_at(self.begun)}:
+            self.ended, self.begun = self.begun, None
+            return True
+        return False
 
 
 def name_of(topic: SignedTopic, source: str, target: str = "") -> str:
@@ -119,9 +144,11 @@ def map_transactional_id(source: str, target: str, bucket: int) -> str:
     return f"{bulk_transactional_id(source, target, bucket)}.map"
 
 
-def lease_transactional_id(source: str, target: str) -> str:
-    """Transactional id whose newest owner may run the flow."""
-    return f"drkit.{source}.{target}.lease"
+def sole_transactional_id(
+    source: str, target: str, purpose: Literal["lease", "failover", "adopt", "drill", "automatic"]
+) -> str:
+    """Return the transactional id of a flow for a purpose: its newest owner fences all earlier ones."""
+    return f"drkit.{source}.{target}.{purpose}"
 
 
 def replay_transactional_id(source: str, target: str, at: TopicPartition) -> str:
@@ -157,23 +184,3 @@ def command_that_ends(transactional_id: str) -> str | None:
 def is_transactional_id_of(source: str, name: str) -> bool:
     """Return whether a transactional id is drkit's for flows from a source, or that of a drill's client."""
     return name.startswith((f"drkit.{source}.", f"{source}."))
-
-
-def drill_transactional_id(source: str, target: str) -> str:
-    """Transactional id that begins drills: one at a time."""
-    return f"drkit.{source}.{target}.drill"
-
-
-def failover_transactional_id(source: str, target: str) -> str:
-    """Transactional id that writes the journal of failovers."""
-    return f"drkit.{source}.{target}.failover"
-
-
-def adopting_transactional_id(source: str, target: str) -> str:
-    """Transactional id with which records are signed that were written before there was a control key."""
-    return f"drkit.{source}.{target}.adopt"
-
-
-def automatic_transactional_id(source: str, target: str) -> str:
-    """Transactional id whose newest owner may start a failover by itself."""
-    return f"drkit.{source}.{target}.automatic"

@@ -15,7 +15,7 @@ from typing import Final
 from drkit.clock import wall_ms
 from drkit.control_key import LONGEST_KEY, MOST_REFUSED, Signatures, is_of_other_key
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.flow_state.names import ADOPTED, BEGUN, failover_transactional_id, journal_topic
+from drkit.flow_state.names import ADOPTED, Adoptions, journal_topic, sole_transactional_id
 from drkit.flow_state.topic import Dropped
 from drkit.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.journal.machine import FAILOVER, TABLES
@@ -61,7 +61,7 @@ class JournalReader:
         self._refused: list[tuple[str, str]] = []
         at = TopicPartition(self.name, 0)
         self._signatures = Signatures(self.cluster.control, at)
-        self._genuine = self._unfinished = False
+        self._genuine, self._adoptions = False, Adoptions()
         self._tail = LogTail(
             self.cluster,
             at,
@@ -133,7 +133,7 @@ class JournalReader:
         self._genuine = True
         if record.key == ADOPTED:
             if self.cluster.control is not None:
-                self._unfinished = record.value == BEGUN
+                self._adoptions.take(record.offset, record.value)
                 self._refused.clear()  # earlier records were adopted, or are not drkit's
             return
         try:
@@ -165,8 +165,8 @@ class JournalReader:
         for each in refused:
             self.dropped.add(*each)
         nothing_counts = self.dropped.count and (self.cluster.control is None or not self._genuine)
-        if nothing_counts or self._unfinished:
-            first = "drkit control adopt did not end" if self._unfinished else self.dropped.first
+        if nothing_counts or self._adoptions.begun is not None:
+            first = self.dropped.first if self._adoptions.begun is None else "drkit control adopt did not end"
             code = "control_key_mismatch" if is_of_other_key(first) else "journal_unsigned"
             evidence = f"{self.dropped.count} records without one; {first}"
             raise Refused(code, where=self.where, evidence=evidence)
@@ -177,7 +177,7 @@ class JournalTopic(JournalReader):
 
     def __init__(self, cluster: RawCluster, source: str, target: str) -> None:
         super().__init__(cluster, source)
-        self._transactions = Transactions(cluster, failover_transactional_id(source, target))
+        self._transactions = Transactions(cluster, sole_transactional_id(source, target, "failover"))
         self._identity: ProducerIdentity | None = None
         self._sequence = 0
 

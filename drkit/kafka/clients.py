@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -266,7 +267,7 @@ class Delivery:
     failed: list[KafkaError] = field(default_factory=list)
     """Errors of records that were not acknowledged, or empty if all were."""
     first: dict[int, int] = field(default_factory=dict)
-    """Partition → offset of the first record."""
+    """Partition → offset of the first record; a higher one if records of others lie between them."""
 
     @property
     def evidence(self) -> str:
@@ -285,15 +286,14 @@ def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], se
 
     :param seconds: a record without an answer after this time has failed
     """
-    delivery, sent, answered = Delivery(), 0, 0
+    delivery, sent, written = Delivery(), 0, Counter[int]()
 
     def take(error: KafkaError | None, message: Message | None) -> None:
-        nonlocal answered
-        answered += 1
         if error is not None:
             delivery.failed.append(error)
         elif message is not None:
-            delivery.first.setdefault(message.partition() or 0, message.offset() or 0)
+            written[partition := message.partition() or 0] += 1
+            delivery.first[partition] = (message.offset() or 0) + 1 - written[partition]
 
     for partition, key, value, headers in records:
         sent += 1
@@ -307,6 +307,6 @@ def deliver(producer: Producer, topic: str, records: Iterable[WrittenRecord], se
                 take(error.args[0], None)
             break
     producer.flush(seconds)
-    if answered < sent and not delivery.failed:
+    if written.total() < sent and not delivery.failed:
         delivery.failed.append(KafkaError(KafkaError._MSG_TIMED_OUT))  # noqa: SLF001  the constant's only name
     return delivery

@@ -19,9 +19,9 @@ from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease.run_lease import held_by_another
 from drkit.flow_state.names import (
     bulk_transactional_id,
-    lease_transactional_id,
     map_transactional_id,
     offset_map_topic,
+    sole_transactional_id,
     state_topic,
 )
 from drkit.flow_state.processes import lives_here
@@ -121,7 +121,7 @@ def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
     names = [t for t in topics if not flow.is_heartbeats(t)]
     copies = [flow.naming_policy.downstream(t) for t in names]
     internal = (state_topic(flow.source), offset_map_topic(flow.source))
-    lease = [lease_transactional_id(flow.source, flow.target)]
+    lease = [sole_transactional_id(flow.source, flow.target, "lease")]
     taking_over = _taking_over(flow) if flow.takeover_from_mm2 else ()
     return Sides(
         (

@@ -22,7 +22,7 @@ from drkit.failover.core.context import StepProgress
 from drkit.failover.core.request import RunRequest
 from drkit.failover.interpreter import UNEXPECTED, unexpected
 from drkit.failover.service import FailoverService
-from drkit.flow_state.names import automatic_transactional_id
+from drkit.flow_state.names import sole_transactional_id
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import Overtaken, SignedLog
 from drkit.watch.observer import Moment
@@ -37,7 +37,7 @@ def claim(target: ClusterSettings, flow: FlowSettings, own: Automatic, window_se
     ensure_board(cluster, flow)
     with closing(SignedLog(target, topic_name(flow), lambda _record, _why: None)) as log:
         try:
-            with log.alone(automatic_transactional_id(flow.source, flow.target)) as write:
+            with log.alone(sole_transactional_id(flow.source, flow.target, "automatic")) as write:
                 if against := against_claim(read_notes(cluster, flow), own, window_seconds):
                     return against
                 write(Automatic.KEY.encode(), own.encode())

@@ -18,7 +18,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import Failed, Refused
 from drkit.flow_state.creation import refuse_renamed
 from drkit.flow_state.lease.turn import LeaseAvailability, LeaseRight, LeaseTurn
-from drkit.flow_state.names import lease_transactional_id
+from drkit.flow_state.names import sole_transactional_id
 from drkit.flow_state.processes import in_session, lives_here, this_process
 from drkit.flow_state.records import LeaseRecord
 from drkit.flow_state.topic import StateTopic
@@ -264,5 +264,5 @@ class FlowLease:
     def _new_producer(self) -> Producer:
         # An open renewal of a frozen holder must not hide the state topic's end for long.
         limits = dict.fromkeys(("transaction.timeout.ms", "message.timeout.ms"), 10_000)
-        name = lease_transactional_id(self.flow.source, self.flow.target)
+        name = sole_transactional_id(self.flow.source, self.flow.target, "lease")
         return log_producer(self.target, {"transactional.id": name, **limits})

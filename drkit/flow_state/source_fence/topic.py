@@ -11,7 +11,7 @@ from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import MOST_REFUSED
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.codec.fields import Malformed
-from drkit.flow_state.names import ADOPTED, BEGUN, fence_topic
+from drkit.flow_state.names import ADOPTED, BEGUN, Adoptions, fence_topic
 from drkit.flow_state.source_fence.entries import FenceEntry, FenceLog, FenceMark
 from drkit.kafka.admin import Cluster
 from drkit.kafka.reading.signed_log import SignedLog
@@ -37,8 +37,8 @@ class FenceTopic:
 
     def _begin(self) -> None:
         self._exists = self._is_ensured = False
-        self._fences, self._refused = FenceLog(), dict[str, str]()
-        self._signed: FenceLog | None = None
+        self._fences, self._refused, self._adoptions = FenceLog(), dict[str, str](), Adoptions()
+        self._signed = FenceLog()
         """The entries since `drkit control adopt` began to sign all of them again."""
 
     def __enter__(self) -> Self:
@@ -88,7 +88,10 @@ class FenceTopic:
             return
         key = record.key.decode(errors="replace")
         if record.key == ADOPTED and not why and self._source.control is not None:
-            self._adopt(record.value)
+            if record.value == BEGUN:
+                self._signed = FenceLog()
+            if self._adoptions.take(record.offset, record.value):  # these are whole, and in their order
+                self._fences, self._signed, self._refused = self._signed, FenceLog(), {}
             return
         self._refused.pop(key, None)
         if why:
@@ -101,15 +104,8 @@ class FenceTopic:
             self._refused[key] = str(error)
             return
         for log in (self._fences, self._signed):
-            if log is not None and entry.token not in log.tokens:  # a replayed one adds no information
+            if entry.token not in log.tokens:  # a replayed one adds no information
                 log.take(entry)
-
-    def _adopt(self, mark: bytes) -> None:
-        """Replace the entries by those that were signed again: these are whole, and in their order."""
-        if mark == BEGUN:
-            self._signed = FenceLog()
-        elif self._signed is not None:
-            self._fences, self._signed, self._refused = self._signed, None, {}
 
     def append(self, *entries: FenceEntry) -> FenceLog:
         """Make entries durable (acks=all), and read everything back; entries of others may be before them.

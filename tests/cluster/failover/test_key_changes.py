@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 import uuid
@@ -21,7 +23,7 @@ from drkit.failover.adopt import look, sign_all
 from drkit.flow_state import names
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import PromotionRecord, Role, RoleRecord, SourceSeenRecord
-from drkit.flow_state.source_fence.entries import FenceMark
+from drkit.flow_state.source_fence.entries import FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
@@ -43,6 +45,8 @@ from tests.support.kafka.attacks import stored, write_again
 from tests.support.waiting import eventually
 
 OLD, NEW = (ControlKey.of(text.encode()) for text in KEYS)
+OPEN = FenceMark.OPENING, FenceMark.OPENED
+ALL = 9
 WITHOUT_MAC = {"drill_topic", "quarantine_topic"}
 
 
@@ -301,3 +305,77 @@ def test_the_order_of_fences_outlives_the_key(settings: Settings):
         after = both.read().records
         assert after["r1"] == before["r1"]
         assert after["r2"].mark is FenceMark.OPENING
+
+
+class Killed(Exception):
+    """Ends the second adoption."""
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("sent", [1, 2, ALL], ids=["its mark", "its mark and an entry", "all, signed before"])
+def test_two_adoptions_at_once_erase_no_fence(settings: Settings, monkeypatch: pytest.MonkeyPatch, sent: int):
+    """The second one writes after the entries of the first, which then ends; it is killed, or late."""
+    (flow,) = settings.flows
+    side, both = settings.sides(flow)[0], ControlKeys(NEW, (OLD,))
+    append(side, flow, ControlKeys(OLD), *((mark, "r1") for mark in (FenceMark.RAISED, *OPEN)))
+    before = fences(side, flow, both)
+    first, waiting = look(settings, flow), list[Any]()
+
+    def interleaved(producer: Any, topic: str, records: Iterator[Any], seconds: float) -> Any:
+        if not waiting:
+            waiting.append((producer, records))
+            with pytest.raises(Refused, check=coded("adopt_state_changing")):
+                sign_all(first, unsigned=False)
+            if sent < ALL:
+                raise Killed
+            return waiting.pop()
+        second, others = waiting.pop()
+        mark, now = next(records), wall_ms()
+        eventually(lambda: wall_ms() > now, what="a later order in the MACs of the second one")
+        of_second = list(others) if sent == ALL else islice(others, sent)
+        delivery = deliver(producer, topic, chain([mark], records), seconds)
+        waiting.append(deliver(second, topic, of_second, seconds))
+        return delivery
+
+    monkeypatch.setattr(adopt, "deliver", interleaved)
+    with pytest.raises((Killed, Refused)):
+        sign_all(look(settings, flow), unsigned=False)
+    monkeypatch.undo()
+    assert fences(side, flow, both) == before
+    assert look(settings, flow).lacks_mac
+    assert sum(sign_all(look(settings, flow), unsigned=False).values())
+    assert fences(side, flow, both) == fences(side, flow, ControlKeys(NEW)) == before
+    assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0
+
+
+def fences(settings: ClusterSettings, flow: FlowSettings, keys: ControlKeys) -> dict[str, FenceRecord]:
+    with FenceTopic(settings.with_control(keys), flow) as topic:
+        log = topic.read()
+        assert not log.unreadable
+        return log.records
+
+
+@pytest.mark.wide
+def test_an_entry_between_those_that_are_signed_again_keeps_its_order(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    (flow,) = settings.flows
+    side, both = settings.sides(flow)[0], ControlKeys(NEW, (OLD,))
+    append(side, flow, ControlKeys(OLD), (FenceMark.RAISED, "r1"), (FenceMark.ABORTED, "r1"))
+
+    def slow(producer: Any, topic: str, records: Iterator[Any], seconds: float) -> Any:
+        def paused() -> Iterator[Any]:
+            yield from islice(records, 2)
+            producer.flush(seconds)
+            append(side, flow, both, (FenceMark.LIFTED, "r1"))
+            yield from records
+
+        return deliver(producer, topic, paused(), seconds)
+
+    monkeypatch.setattr(adopt, "deliver", slow)
+    with pytest.raises(Refused, check=coded("adopt_state_changing")):
+        sign_all(look(settings, flow), unsigned=False)
+    monkeypatch.undo()
+    assert fences(side, flow, both)["r1"].lifted
+    sign_all(look(settings, flow), unsigned=False)
+    assert fences(side, flow, ControlKeys(NEW))["r1"].lifted

@@ -18,7 +18,7 @@ from drkit.flow_state import processes
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.lease.run_lease import FlowLease, LeaseLost
 from drkit.flow_state.lease.turn import LeaseAvailability
-from drkit.flow_state.names import lease_transactional_id
+from drkit.flow_state.names import sole_transactional_id
 from drkit.flow_state.records import LeaseRecord, StandbyRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.admin import Cluster
@@ -68,7 +68,7 @@ def hiding(settings: ClusterSettings, state: StateTopic, name: str) -> Iterator[
 def test_a_run_takes_its_lease_back_from_a_renewal_of_its_own_that_is_still_open(settings, flow, state):
     """As after a commit that was not answered: the process of that record lives, and is this one."""
     state.put(LeaseRecord("mine", processes.this_process(), wall_ms(), 600_000))
-    with hiding(settings, state, lease_transactional_id(flow.source, flow.target)):
+    with hiding(settings, state, sole_transactional_id(flow.source, flow.target, "lease")):
         lease = FlowLease(settings, flow, state, "mine", TTL)
         lease.acquire()
         lease.check()

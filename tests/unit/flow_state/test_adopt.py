@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from drkit.config import FlowSettings
+from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import ControlKeys, SignedTopic
 from drkit.errors import Refused
 from drkit.failover.adopt import (
@@ -24,7 +24,9 @@ from drkit.failover.adopt import (
     refuse_change,
     refuse_loss,
 )
-from drkit.flow_state.names import ADOPTED, BEGUN, DONE
+from drkit.flow_state.names import ADOPTED, BEGUN, DONE, done_at
+from drkit.flow_state.source_fence.entries import FenceMark
+from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.topic import JournalTopic
 from drkit.offset_map.bucket import MapBucket, Pair, adopted_at, pairs
 from drkit.offsets import History, MapKey
@@ -104,6 +106,41 @@ def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
     after = journal((*forged, Sign.NONE), *((k or b"", v or b"", Sign.CURRENT) for _, k, v in written))
     assert log_entries(after, unsigned=True) == [], "what was discarded is adopted no more"
     assert _to_write(after, found, unsigned=False, discard=True) == []
+
+
+@pytest.mark.parametrize(
+    ("marks", "ends"),
+    [
+        ((BEGUN, DONE), True),
+        ((BEGUN, b"done 1"), True),
+        ((BEGUN, BEGUN, DONE), True),
+        ((BEGUN, BEGUN, b"done 2"), True),
+        ((BEGUN, BEGUN, b"done 1"), False),
+        ((BEGUN, BEGUN, b"done 2", b"done 1"), True),
+        ((BEGUN, b"done 2"), False),
+    ],
+)
+def test_an_adoption_counts_if_its_last_mark_names_its_first_one(marks: tuple[bytes, ...], *, ends: bool):
+    """Marks of earlier versions name none."""
+    assert done_at(1) == b"done 1"
+    entry = (b"r", b"forged")
+    log = [entry, *((ADOPTED, mark) for mark in marks)]
+    there = journal((*entry, Sign.NONE), *((k, v, Sign.CURRENT) for k, v in log[1:]))
+    assert [r.offset for r in log_entries(there, unsigned=True)] == ([] if ends else [0])
+    again = _to_write(there, FlowRecords(FLOW, KEYS, [there], {}), unsigned=False, discard=True)
+    assert again == ([] if ends else [(0, ADOPTED, BEGUN)])
+    reading = Journal(KEYS, *log).read()
+    if ends:
+        assert asyncio.run(reading) == []
+    else:
+        with pytest.raises(Refused, check=coded("journal_unsigned")) as refused:
+            asyncio.run(reading)
+        assert "did not end" in refused.value.evidence
+    fences = FenceTopic(ClusterSettings(alias="a", bootstrap_servers="a:1").with_control(KEYS), FLOW)
+    fences._take(Record(0, 1, b"r1/t", fences.entry(FenceMark.RAISED, "r1", 1, topics=["pay"]).encode()), "")
+    for offset, mark in enumerate(marks, 1):
+        fences._take(Record(offset, 1, ADOPTED, mark), "")
+    assert bool(fences._fences.records) is not ends
 
 
 @pytest.mark.parametrize("sign", [Sign.NONE, Sign.WRONG])

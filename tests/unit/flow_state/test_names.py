@@ -17,9 +17,9 @@ def test_the_names_of_internal_topics():
 def test_the_transactional_ids():
     assert names.bulk_transactional_id("a", "b", 7) == "drkit.a.b.7"
     assert names.map_transactional_id("a", "b", 7) == "drkit.a.b.7.map"
-    assert names.lease_transactional_id("a", "b") == "drkit.a.b.lease"
-    assert names.failover_transactional_id("a", "b") == "drkit.a.b.failover"
-    assert names.automatic_transactional_id("a", "b") == "drkit.a.b.automatic"
+    assert names.sole_transactional_id("a", "b", "lease") == "drkit.a.b.lease"
+    assert names.sole_transactional_id("a", "b", "failover") == "drkit.a.b.failover"
+    assert names.sole_transactional_id("a", "b", "automatic") == "drkit.a.b.automatic"
 
 
 def test_the_source_in_the_name_of_a_state_topic():
