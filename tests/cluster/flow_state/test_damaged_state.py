@@ -92,9 +92,8 @@ def test_status_and_failover_name_a_damaged_record(world: World, key: str, value
         found = collector.look()
     finally:
         collector.close()
-    assert "source_unreachable" not in {f.code for f in found.faults}
-    (fault,) = (f for f in found.faults if f.code == "target_unreachable")
-    assert f"key {key}, offset " in fault.text
+    assert not {"source_unreachable", "target_unreachable"} & {f.code for f in found.faults}
+    assert any(f"key {key}, offset " in f.text for f in found.faults), found.faults
     with FailoverService(settings, world.flow()) as desk:
         state = desk.context_outside_run().state
         with pytest.raises(Damaged, check=coded("state_foreign_record")) as refused:
