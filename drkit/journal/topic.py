@@ -15,7 +15,7 @@ from typing import Final
 from drkit.clock import wall_ms
 from drkit.control_key import LONGEST_KEY, MOST_REFUSED, Signatures, is_of_other_key
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.flow_state.names import ADOPTED, Adoptions, journal_topic, sole_transactional_id
+from drkit.flow_state.names import ADOPTED, BEGUN, Adoptions, journal_topic, sole_transactional_id
 from drkit.flow_state.topic import Dropped
 from drkit.journal.entries import Assembly, JournalEntry, JournalHistory, parts_of
 from drkit.journal.machine import FAILOVER, TABLES
@@ -61,7 +61,7 @@ class JournalReader:
         self._refused: list[tuple[str, str]] = []
         at = TopicPartition(self.name, 0)
         self._signatures = Signatures(self.cluster.control, at)
-        self._genuine, self._adoptions = False, Adoptions()
+        self._genuine, self._adoptions, self._signed = False, Adoptions(), JournalHistory()
         self._tail = LogTail(
             self.cluster,
             at,
@@ -133,7 +133,10 @@ class JournalReader:
         self._genuine = True
         if record.key == ADOPTED:
             if self.cluster.control is not None:
-                self._adoptions.take(record.offset, record.value)
+                if self._adoptions.take(record.offset, record.value):
+                    self.history = self._signed  # all entries again, and in their order
+                if record.value == BEGUN:
+                    self._signed = JournalHistory()
                 self._refused.clear()  # earlier records were adopted, or are not drkit's
             return
         try:
@@ -144,6 +147,8 @@ class JournalReader:
         if entry is not None:
             self._fresh.append(entry)
             self.history.take(entry)
+            if self._adoptions.begun is not None:
+                self._signed.take(entry)
 
     def _refuse(self, key: bytes | None, offset: int, reason: str) -> None:
         if len(self._refused) < MOST_REFUSED:
