@@ -13,6 +13,7 @@ from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import metadata
 from drkit.model import TopicPartition
+from drkit.offset_map.places import RECREATED
 from drkit.offsets import Unavailable
 from drkit.offsets.translation import PartitionPosition
 from drkit.status.facts import noted_ends
@@ -71,7 +72,8 @@ def refuse_changed(
     starts, ends = bounds.get("starts", {}), bounds.get("ends", {})  # missing in runs of an older drkit
     for tp, position in positions.items():
         copy = copies[tp]
-        if copy not in ends:  # it had no position then either
+        # It had no position then either, or it is the source topic that was created again: DRAIN judges that.
+        if copy not in ends or (isinstance(position, Unavailable) and position.reason == RECREATED):
             continue
         if isinstance(position, Unavailable):
             changed.append(f"{copy}: {position.reason}")
