@@ -124,11 +124,13 @@ def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
     Entries without a MAC are adopted only the first time, before the log has entries with a MAC or the marks
     of an adoption.
     """
-    ended = _adoptions(topic).ended  # all entries that count follow the first mark of this adoption
-    entries = [r for r in topic.records if r.key != ADOPTED and r.offset > ended]
+    adoptions = _adoptions(topic)  # all entries that count follow the first mark of the one that ended last
+    entries = [r for r in topic.records if r.key != ADOPTED and r.offset > adoptions.ended]
     valid = [r for r in entries if is_valid(r)]
     if unsigned and is_refused(topic):
         return entries
+    if adoptions.begun is not None and not any(r.offset < adoptions.begun for r in valid):
+        return []  # it was one of entries without a MAC: those that it has signed are not all
     return valid if is_refused(topic) or any(r.sign is not Sign.CURRENT for r in valid) else []
 
 

@@ -144,6 +144,18 @@ def test_an_adoption_counts_if_its_last_mark_names_its_first_one(marks: tuple[by
 
 
 @pytest.mark.parametrize("sign", [Sign.NONE, Sign.WRONG])
+def test_what_an_interrupted_adoption_has_signed_is_not_all(sign: Sign):
+    """Typed again without `--again`, it would end with these entries alone."""
+    before = [(b"r", b"raised", sign), (b"r", b"opened", sign)]
+    cut = journal(*before, (ADOPTED, BEGUN, Sign.CURRENT), (b"r", b"raised", Sign.CURRENT))
+    assert log_entries(cut, unsigned=False) == []
+    assert [r.value for r in log_entries(cut, unsigned=True)] == [b"raised", b"opened", b"raised"]
+    rotated = [(key, value, Sign.PREVIOUS) for key, value, _ in before]
+    cut = journal(*rotated, (ADOPTED, BEGUN, Sign.CURRENT), (b"r", b"raised", Sign.CURRENT))
+    assert [r.value for r in log_entries(cut, unsigned=False)] == [b"raised", b"opened", b"raised"]
+
+
+@pytest.mark.parametrize("sign", [Sign.NONE, Sign.WRONG])
 def test_a_state_that_was_never_adopted_is_not_discarded(sign: Sign):
     """A forged marker says that it was: then all roles, promotions and the map would be deleted."""
     found = FlowRecords(FLOW, KEYS, [state(("control-key", sign), ("promotion", sign))], {})
