@@ -232,8 +232,8 @@ class _PositionSurvey:
                 row = PositionEvidence(
                     group, *tp, PositionForm.TRANSLATED, offset.offset, committed=offset.offset
                 )
-                if why := self._uncopied.get(tp.topic):
-                    found.append(row._replace(known=PositionAnswer.NO_POSITION, reason=why))
+                if reason := self._uncopied.get(tp.topic):
+                    found.append(row._replace(known=PositionAnswer.NO_POSITION, reason=reason))
                     continue
                 found.append(row)
                 if self._flow.sync_group_offsets:

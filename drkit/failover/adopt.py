@@ -131,7 +131,7 @@ def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
         return entries
     if adoptions.begun is not None and not any(r.offset < adoptions.begun for r in valid):
         return []  # it was one of entries without a MAC: those that it has signed are not all
-    return valid if is_refused(topic) or any(r.sign is not Sign.CURRENT for r in valid) else []
+    return valid if adoptions.begun is not None or any(r.sign is not Sign.CURRENT for r in valid) else []
 
 
 def is_refused(topic: TopicRecords) -> bool:

@@ -62,7 +62,7 @@ def note_configuration(state: StateTopic, flow: FlowSettings, parts: Mapping[str
 def refuse_renamed(state: FlowState, flow: FlowSettings) -> None:
     """Refuse a file that gives a flow's target another alias than the file of its last replicator.
 
-    The transactional ids by which a failover, or another replicator, stops that one contain the alias.
+    The alias is in the transactional ids by which a failover, or another replicator, fences that one.
 
     :raises Refused: it does
     """

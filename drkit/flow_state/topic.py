@@ -194,7 +194,7 @@ class StateTopic:
                 self.records.take(key, None)
 
     def _read_from(self, first: int) -> int:
-        """How many records from an offset on were read already, perhaps with newer ones of their keys."""
+        """Return the number of records from an offset on that were read, maybe with newer ones of a key."""
         return max(0, self._log.tail.end - first) if first >= 0 else 0  # a repeated request has no offset
 
     def write(self, key: str, value: bytes | None) -> None:

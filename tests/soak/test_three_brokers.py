@@ -1,4 +1,4 @@
-"""Failovers between clusters of three brokers, one of which dies or freezes in a step."""
+"""Failovers between clusters of three brokers: one broker dies or freezes in a step."""
 
 from __future__ import annotations
 

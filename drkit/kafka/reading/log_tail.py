@@ -497,4 +497,4 @@ class LogTail:
 def _memory_of(record: Record) -> int:
     """About the bytes that a record takes in memory."""
     parts = record.key, record.value, *(part for header in record.headers for part in header)
-    return sum(64 + len(part or b"") for part in (b"", *parts))
+    return 64 + sum(64 + len(part or b"") for part in parts)

@@ -112,12 +112,13 @@ class RecordedLoad(SideJobs):
             return eventually(lambda: not ends or self._ends_reach(ends), 20)
         return False
 
-    def _ends_reach(self, wanted: dict[int, int]) -> bool:
-        asked = {TopicPartition(self._truth.topic, p): OffsetSpec.latest() for p in wanted}
+    def _ends_reach(self, offsets: dict[int, int]) -> bool:
+        """Whether all before these offsets, by partition, is committed; False if a broker is silent."""
+        questions = {TopicPartition(self._truth.topic, p): OffsetSpec.latest() for p in offsets}
         committed = IsolationLevel.READ_COMMITTED
         with suppress(KafkaException):
-            found = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=5)
-            return all(answer.result().offset >= wanted[at.partition] for at, answer in found.items())
+            answers = self._admin.list_offsets(questions, isolation_level=committed, request_timeout=5)
+            return all(each.result().offset >= offsets[tp.partition] for tp, each in answers.items())
         return False
 
     def _again(self) -> Producer:

@@ -136,11 +136,11 @@ def test_numbers_are_finite(name: str):
         )
 
 
-def test_nobody_is_asked_before_a_switchover_that_a_timer_begins():
-    turn = drill("0 6 * * 1").model_copy(update={"kind": "switchover"})
-    (service, _) = systemd_units(turn, "/etc/drkit/drkit.toml").values()
+def test_a_timer_answers_the_question_of_a_switchover():
+    switchover = drill("0 6 * * 1").model_copy(update={"kind": "switchover"})
+    (service, _) = systemd_units(switchover, "/etc/drkit/drkit.toml").values()
     assert "drkit drill run weekly --yes --config /etc/drkit/drkit.toml\n" in service
-    job = yaml.safe_load(kubernetes_cronjob(turn, "drkit:1"))
+    job = yaml.safe_load(kubernetes_cronjob(switchover, "drkit:1"))
     assert '"--yes"' in json.dumps(job)
 
 
