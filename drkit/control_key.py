@@ -31,7 +31,7 @@ NO_MAC: Final = "it has no MAC"
 NO_KEY: Final = "it has a MAC, and this configuration names no control key"
 NOT_NAMED: Final = ", which this configuration does not name"
 REPLAYED: Final = "it is a copy of an earlier record of this key"
-OUTDATED: Final = "it was signed long before the records that precede it"
+OUTDATED: Final = "it was signed over 10 minutes before its predecessors, or before the broker's time"
 UNORDERED: Final = "its MAC is of the form before ordered records, and ordered records precede it"
 WINDOW_SECONDS: Final = 600.0
 """A record may be signed this much earlier than the newest of those before it: writers run side by side."""

@@ -14,9 +14,9 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-control-key",
     ),
     "adopt_nothing_signed": refused(
-        ("no record of this flow has a MAC of the control key: all of its state would be deleted"),
+        "records without a valid MAC may be drkit's own: its state would be deleted",
         hint=(
-            "sign what is there: {drkit:control adopt}; or name the key that signed it in previous_key_files"
+            "sign them: {drkit:control adopt --again}; or name the key that signed them in previous_key_files"
         ),
         page="failover-control-key",
     ),

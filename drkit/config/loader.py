@@ -107,12 +107,8 @@ def _known(location: tuple[str | int, ...]) -> list[str]:
     for step in location:
         fields = model.model_fields if _is_model(model) else {}
         # A name leads to its type; an index or a table's key leads to the element's type.
-        model = fields[step].annotation if step in fields else _element(model)
+        model = fields[step].annotation if step in fields else next(filter(_is_model, get_args(model)), None)
     return [f for f in model.model_fields if f != "alias"] if _is_model(model) else []
-
-
-def _element(annotation: Any) -> Any:
-    return next((a for a in get_args(annotation) if _is_model(a)), None)
 
 
 def _is_model(annotation: Any) -> bool:

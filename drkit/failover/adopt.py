@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
@@ -13,14 +13,14 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, is_current
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, ConfigError, Failed, Refused, raise_first
+from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed, Refused, raise_first
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.names import ADOPTED, BEGUN, Adoptions, done_at, name_of, sole_transactional_id
 from drkit.flow_state.records import ControlKeyRecord, kind_of
 from drkit.flow_state.state import FlowState
 from drkit.kafka.admin import Cluster
-from drkit.kafka.clients import Delivery, KafkaException, deliver
+from drkit.kafka.clients import Delivery, KafkaException, Producer, deliver
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
 from drkit.kafka.reading.signed_log import SignedLog, log_producer
@@ -35,6 +35,8 @@ LOGS: Final = frozenset({SignedTopic.JOURNAL, SignedTopic.FENCES})
 
 _NOTES: Final = frozenset({"pause", "automatic"})
 """Notes that are valid until a person withdraws them; the others are published repeatedly."""
+Written = tuple[int, bytes | None, bytes | None]
+"""Partition, key and value of a record to sign."""
 
 
 class Sign(StrEnum):
@@ -107,6 +109,28 @@ class TopicRecords:
         """Return the newest record of every key that has no record with a valid MAC."""
         return [r for r in self.newest(unsigned=True) if not is_valid(r)]
 
+    def entries(self) -> list[ReadRecord]:
+        """Return the entries of a log since the last adoption that ended; earlier ones do not count."""
+        ended = self.adoptions().ended
+        return [r for r in self.records if r.offset > ended and r.key != ADOPTED]
+
+    def undecided(self) -> list[ReadRecord]:
+        """Return the entries of a log that have no valid MAC, and are no copies of entries with one."""
+        genuine = {(r.key, r.value) for r in self.entries() if is_valid(r)}
+        return [r for r in self.entries() if (r.key, r.value) not in genuine]
+
+    def is_cut(self) -> bool:
+        """Return whether an adoption ended before it had signed all entries without a valid MAC."""
+        unsigned = [r for r in self.entries() if not is_valid(r)]
+        return self.adoptions().begun is not None and 0 < len(self.undecided()) < len(unsigned)
+
+    def adoptions(self) -> Adoptions:
+        """Return the adoptions in a log."""
+        adoptions = Adoptions()
+        for mark in (r for r in self.records if r.key == ADOPTED and is_valid(r)):
+            adoptions.take(mark.offset, mark.value)
+        return adoptions
+
     def is_signed(self) -> bool:
         """Return whether the newest needed record of every key has a MAC of the current control key."""
         last = {(r.partition, r.key): r.sign for r in filter(self.is_needed, self.records)}
@@ -118,32 +142,21 @@ def is_valid(record: ReadRecord) -> bool:
     return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
 
 
-def log_entries(topic: TopicRecords, *, unsigned: bool) -> list[ReadRecord]:
-    """Return the entries of a log to sign, in order; empty when all valid ones have the current key.
+def log_entries(topic: TopicRecords, *, unsigned: bool, discard: bool = False) -> list[Written] | None:
+    """Return the entries of a log to sign, each once and in order, or None if the log stays as it is.
 
-    Entries without a MAC are adopted only the first time, before the log has entries with a MAC or the marks
-    of an adoption.
+    Where entries have no valid MAC, the log is not signed until a person decides about them.
+
+    :param unsigned: sign them, too
+    :param discard: leave them out
     """
-    adoptions = _adoptions(topic)  # all entries that count follow the first mark of the one that ended last
-    entries = [r for r in topic.records if r.key != ADOPTED and r.offset > adoptions.ended]
+    undecided, entries = topic.undecided(), topic.entries()
     valid = [r for r in entries if is_valid(r)]
-    if unsigned and is_refused(topic):
-        return entries
-    if adoptions.begun is not None and not any(r.offset < adoptions.begun for r in valid):
-        return []  # it was one of entries without a MAC: those that it has signed are not all
-    return valid if adoptions.begun is not None or any(r.sign is not Sign.CURRENT for r in valid) else []
-
-
-def is_refused(topic: TopicRecords) -> bool:
-    """Return whether readers refuse a log: an adoption did not end, or no record has a valid MAC."""
-    return _adoptions(topic).begun is not None or {is_valid(r) for r in topic.records} == {False}
-
-
-def _adoptions(topic: TopicRecords) -> Adoptions:
-    adoptions = Adoptions()
-    for mark in (r for r in topic.records if r.key == ADOPTED and is_valid(r)):
-        adoptions.take(mark.offset, mark.value)
-    return adoptions
+    if undecided and not (unsigned or discard):
+        return None
+    if not undecided and topic.adoptions().begun is None and all(r.sign is Sign.CURRENT for r in valid):
+        return None
+    return list(dict.fromkeys((0, r.key, r.value) for r in (entries if unsigned else valid)))
 
 
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
@@ -164,18 +177,16 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
 
 
 def refuse_loss(topics: Iterable[TopicRecords]) -> None:
-    """Refuse to delete records without a MAC if no record has one: that would delete all of drkit's state.
+    """Refuse to delete records without a MAC that may be drkit's own.
 
-    :raises Refused: no record of the flow's state was written with this key
+    :raises Refused: no record of the flow's state has a valid MAC, or an adoption that signed records without
+        one did not end
     """
-    state = [t for t in topics if t.kind is SignedTopic.STATE]
-    if not any(is_valid(r) for t in state for r in t.records):
-        raise Refused(
-            "adopt_nothing_signed",
-            where=", ".join(f"{t.name} on {t.where}" for t in state),
-            evidence=", ".join(f"{n} {sign}" for t in state for sign, n in t.counts().items())
-            or "no records",
-        )
+    for topic in topics:
+        is_unsigned = topic.kind is SignedTopic.STATE and not any(map(is_valid, topic.records))
+        if is_unsigned or (topic.kind in LOGS and topic.is_cut()):
+            evidence = ", ".join(f"{n} {sign}" for sign, n in topic.counts().items()) or "no records"
+            raise Refused("adopt_nothing_signed", where=f"{topic.name} on {topic.where}", evidence=evidence)
 
 
 def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
@@ -193,8 +204,6 @@ def refuse_change(topic: TopicRecords, ends: Mapping[int, int]) -> None:
 _SECONDS: Final = 120.0
 _READ_SECONDS: Final = 60.0
 _WITH_TOMBSTONES: Final = frozenset(SignedTopic) - LOGS - {SignedTopic.MAP}
-Written = tuple[int, bytes | None, bytes | None]
-"""Partition, key and value of a record to sign."""
 
 
 @dataclass
@@ -216,8 +225,10 @@ class FlowRecords:
 
     @property
     def lacks_mac(self) -> bool:
-        """Return whether some key that drkit needs has no record with a valid MAC."""
-        return any(log_entries(t, unsigned=True) if t.kind in LOGS else t.foreign() for t in self.topics)
+        """Return whether a record that drkit needs has no valid MAC."""
+        return any(
+            log_entries(t, unsigned=True) is not None if t.kind in LOGS else t.foreign() for t in self.topics
+        )
 
     def to_json(self) -> list[dict[str, object]]:
         """Return the topics as plain data, for the decision."""
@@ -231,14 +242,15 @@ class FlowRecords:
 
 def _shown(topic: TopicRecords) -> str:
     if topic.kind in LOGS | {SignedTopic.MAP}:
-        return str(len(topic.foreign()))
+        return str(len(topic.undecided() if topic.kind in LOGS else topic.foreign()))
     keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
     return first_of(keys, 20) or "none"
 
 
-def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
+def look(settings: Settings, flow: FlowSettings, *, to_sign: bool = False) -> FlowRecords:
     """Return the records of all topics of a flow.
 
+    :param to_sign: end transactions of an adoption that was killed: they hide records until they time out
     :raises ConfigError: there is no control key
     :raises DrkitError: a cluster does not answer
     """
@@ -257,6 +269,9 @@ def look(settings: Settings, flow: FlowSettings) -> FlowRecords:
             try:
                 records.clusters[cluster.alias] = Cluster.connect(cluster)
                 _read(topic, records.clusters[cluster.alias], keys)
+                if to_sign and topic.hidden is not None and kind not in LOGS:
+                    _open_producer(topic, records)
+                    _read(topic, records.clusters[cluster.alias], keys)
             except ClusterUnreachable as error:
                 if cluster is not source:
                     raise
@@ -291,12 +306,12 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
         raise_first(alter_topic_configs(cluster, changes))
         records = _to_write(topic, found, unsigned=unsigned, discard=discard)
         if records:
-            _write(topic, cluster, found, records)
+            _write(topic, found, records)
         if records and topic.kind in LOGS:  # only now it counts
             with closing(SignedLog(cluster.settings, topic.name, lambda _record, _why: None)) as log:
                 log.append((ADOPTED, done_at(before[0])))
             _read(topic, cluster, found.keys)
-            if _adoptions(topic).ended != before[0]:
+            if topic.adoptions().ended != before[0]:
                 evidence = f"another adoption began after that at offset {before[0]}"
                 raise Refused("adopt_state_changing", where=where, evidence=evidence)
         written[where] = len(records)
@@ -305,9 +320,8 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
 
 def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
     if topic.kind in LOGS:
-        entries = [(0, r.key, r.value) for r in log_entries(topic, unsigned=unsigned)]
-        marked = entries or (discard and is_refused(topic))
-        return [(0, ADOPTED, BEGUN), *entries] if marked else []
+        entries = log_entries(topic, unsigned=unsigned, discard=discard)
+        return [] if entries is None else [(0, ADOPTED, BEGUN), *entries]
     records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
     records = [] if topic.is_signed() else records
     if topic.kind is SignedTopic.MAP:
@@ -347,35 +361,52 @@ def _take(topic: TopicRecords, keys: ControlKeys, partition: int, record: Record
     topic.records.append(ReadRecord(partition, record.offset, key, value, sign))
 
 
-def _write(topic: TopicRecords, cluster: Cluster, found: FlowRecords, records: Iterable[Written]) -> None:
+def _open_producer(topic: TopicRecords, found: FlowRecords) -> Producer:
+    """Return a producer for a topic. Outside of logs it writes transactions, and aborts an earlier open one.
+
+    :raises Failed: the cluster refuses
+    """
+    config: dict[str, str | int] = {"message.timeout.ms": int(_SECONDS * 1000)}
+    if topic.kind not in LOGS:
+        config["transactional.id"] = sole_transactional_id(found.flow.source, found.flow.target, "adopt")
+        config["transaction.timeout.ms"] = int(_SECONDS * 1000)
+    producer = log_producer(found.clusters[topic.where].settings, config)
+    if topic.kind not in LOGS:
+        try:
+            producer.init_transactions(_SECONDS)
+        except KafkaException as error:
+            raise _failed(topic, error.args[0].str()) from error
+    return producer
+
+
+def _failed(topic: TopicRecords, evidence: str) -> Failed:
+    return Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=evidence)
+
+
+def _write(topic: TopicRecords, found: FlowRecords, records: Iterable[Written]) -> None:
     """Sign and write records in order.
 
     :raises Refused: another process wrote to the topic after it was read
     :raises Failed: the records were not accepted
     """
-    config: dict[str, str | int] = {"message.timeout.ms": int(_SECONDS * 1000)}
-    if is_whole := topic.kind not in LOGS:
-        config["transactional.id"] = sole_transactional_id(found.flow.source, found.flow.target, "adopt")
-        config["transaction.timeout.ms"] = int(_SECONDS * 1000)
-    producer = log_producer(cluster.settings, config)
+    producer, is_whole = _open_producer(topic, found), topic.kind not in LOGS
     try:
         if is_whole:
-            producer.init_transactions(_SECONDS)
             producer.begin_transaction()
         signed = ((p, k, v, topic.signatures[p].text_headers(k, v)) for p, k, v in records)
         delivery = deliver(producer, topic.name, signed, _SECONDS)
-        if not (failed := delivery.evidence):
-            _refuse_between(topic, cluster, found.keys, delivery)
-            if is_whole:
-                producer.commit_transaction(_SECONDS)
-    except KafkaException as error:
-        failed = error.args[0].str()
-    except Refused:
+        if delivery.evidence:
+            raise _failed(topic, delivery.evidence)
+        _refuse_between(topic, found.clusters[topic.where], found.keys, delivery)
         if is_whole:
-            producer.abort_transaction(_SECONDS)
+            producer.commit_transaction(_SECONDS)
+    except KafkaException as error:
+        raise _failed(topic, error.args[0].str()) from error
+    except DrkitError:
+        if is_whole:
+            with suppress(KafkaException):
+                producer.abort_transaction(_SECONDS)
         raise
-    if failed:
-        raise Failed("signing_failed", where=f"{topic.name} on {topic.where}", evidence=failed)
 
 
 def _refuse_between(topic: TopicRecords, cluster: Cluster, keys: ControlKeys, delivery: Delivery) -> None:

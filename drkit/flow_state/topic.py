@@ -99,7 +99,7 @@ class StateTopic:
 
     def _read(self, read: Callable[[], int | None]) -> int | None:
         if self._is_closed:  # a thread may read after the attempt has ended
-            raise self._unreadable("it was closed")
+            raise Failed("own_topic_unreadable", where=self._log.where, evidence="it was closed")
         hidden = read()
         with self._log.lock:
             self._take_seen()
@@ -216,6 +216,3 @@ class StateTopic:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _unreadable(self, evidence: str) -> Failed:
-        return Failed("own_topic_unreadable", where=self._log.where, evidence=evidence)

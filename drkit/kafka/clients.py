@@ -80,6 +80,17 @@ NUMBERS: Final = (*_RAW_NUMBERS, *_BUFFERS)
 """Properties whose values are whole numbers."""
 _SOCKET_TIMEOUT: Final = {"socket.timeout.ms": 10_000}
 """A frozen broker never answers what was sent to it; after 9 s, by default, another leads its partitions."""
+_OWN_PRODUCER: Final = {
+    **_SOCKET_TIMEOUT,
+    "acks": "all",
+    "allow.auto.create.topics": False,
+    "linger.ms": 0,
+    "log_level": 0,
+    "max.in.flight.requests.per.connection": 5,
+    "queuing.strategy": "fifo",
+    "retries": 2_147_483_647,
+}
+"""A cluster's properties may have other values, with which librdkafka refuses transactions."""
 
 
 def confluent_config(settings: ClusterSettings) -> dict[str, Any]:
@@ -106,9 +117,9 @@ def own_producer(settings: ClusterSettings, more: Mapping[str, Any]) -> Producer
 
     :param more: properties, such as a transactional id
     """
-    # A socket timeout of the user's may be longer than a transaction, which librdkafka refuses.
-    config = {**confluent_config(settings), **_SOCKET_TIMEOUT, "linger.ms": 0, "log_level": 0}
-    return Producer({**config, "allow.auto.create.topics": False, **more}, logger=QUIET)
+    own = {**_OWN_PRODUCER, **more}
+    users = {key: value for key, value in confluent_config(settings).items() if key not in own}
+    return Producer({**users, **own}, logger=QUIET)  # of two names of one property the last one counts
 
 
 def raw_config(settings: ClusterSettings) -> dict[str, Any]:

@@ -140,7 +140,8 @@ class JarCache:
         folder = self.root / "jars" / _set_name(modules)
         with self._locked(folder.name):
             known = _read_manifest(folder)
-            damaged = _damaged(folder, expected(known, self.pins))
+            pinned = expected(known, self.pins).items()
+            damaged = sorted(name for name, digest in pinned if _sha256(folder / name) != digest)
             if known and not damaged:
                 return sorted(folder / name for name in known)
             if damaged:
@@ -253,10 +254,6 @@ def _read_manifest(folder: Path) -> dict[str, str]:
         }
     except (OSError, ValueError, AttributeError):
         return {}  # never fetched, or the manifest itself is damaged: either way fetch
-
-
-def _damaged(folder: Path, manifest: Mapping[str, str]) -> list[str]:
-    return sorted(name for name, digest in manifest.items() if _sha256(folder / name) != digest)
 
 
 def _sha256(file: Path) -> str:

@@ -115,7 +115,8 @@ class LocalPair:
         with self._locked(progress):
             if records := self._records():
                 return self._already_up(records)
-            self._refuse_foreign(config)
+            if config.exists() and not config.read_text().startswith(self._mark):
+                raise ConfigError("config_not_ours", where=str(config))
             self._claim_folders()
             clusters = [
                 LocalCluster(ClusterSpec(name, brokers=brokers), folder=self.folder / name, progress=progress)
@@ -234,10 +235,6 @@ class LocalPair:
     @property
     def _mark(self) -> str:
         return f"# Written by `drkit local up` for {self.folder.resolve()}; `drkit local down` removes it.\n"
-
-    def _refuse_foreign(self, config: Path) -> None:
-        if config.exists() and not config.read_text().startswith(self._mark):
-            raise ConfigError("config_not_ours", where=str(config))
 
     @property
     def _file(self) -> Path:

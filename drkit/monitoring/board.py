@@ -273,11 +273,10 @@ class Board:
         self.watches: Sequence[FlowWatch] = ()
         self._clock = clock
         self._registry = CollectorRegistry()
-        flows = FlowCollector(self._figures, clock, self.faults, drills)
+        flows = FlowCollector(
+            lambda: [w.figures for w in self.watches if w.figures is not None], clock, self.faults, drills
+        )
         self._registry.register(Labelled((observe.REGISTRY, flows), labels))
-
-    def _figures(self) -> list[FlowFigures]:
-        return [w.figures for w in self.watches if w.figures is not None]
 
     def metrics(self) -> bytes:
         """Return all metrics in Prometheus' text format."""

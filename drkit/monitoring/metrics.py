@@ -77,7 +77,7 @@ def _group_samples(flow: tuple[str, str], seen: GroupsSeen) -> Iterator[Sample]:
     if seen.error:
         return  # the number of ready groups is unknown: emit no outdated figure
     states = Counter(dict.fromkeys(STATES, 0))
-    states.update(_state(g) for g in seen.groups)
+    states.update("ready" if g.ready else "not_ready" if g.faulty else "waiting" for g in seen.groups)
     for state, count in states.items():
         yield "drkit_groups", (*flow, state), count
     single, others = seen.groups[:MOST_GROUPS], seen.groups[MOST_GROUPS:]
@@ -85,10 +85,6 @@ def _group_samples(flow: tuple[str, str], seen: GroupsSeen) -> Iterator[Sample]:
         yield from _one((*flow, group.group), [group])
     if others:
         yield from _one((*flow, OTHERS), list(others))
-
-
-def _state(group: GroupStatus) -> str:
-    return "ready" if group.ready else "not_ready" if group.faulty else "waiting"
 
 
 def _one(labels: tuple[str, ...], groups: list[GroupStatus]) -> Iterator[Sample]:

@@ -355,7 +355,8 @@ def names_its_place(name: str) -> bool:
 
 def places(data: bytes) -> set[str]:
     """Return the checkpoint folders, as paths or URLs, that a file names."""
-    matches = (_SCHEMA.fullmatch(path) for path in _paths(_parsed(data)[1]))
+    stores = _parsed(data)[1].get(_STORES, ())
+    matches = (_SCHEMA.fullmatch(path) for store in stores for path in store.get(_PATHS, ()))
     return {match["place"] for match in matches if match is not None}
 
 
@@ -379,7 +380,3 @@ def _parsed(data: bytes) -> tuple[bytes, dict[str, Any]]:
     except ValueError:
         return version, {}
     return version, body if isinstance(body, dict) else {}
-
-
-def _paths(body: dict[str, Any]) -> list[str]:
-    return [path for store in body.get(_STORES, ()) for path in store.get(_PATHS, ())]

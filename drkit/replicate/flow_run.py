@@ -104,7 +104,8 @@ class InternalTopics:
         records = self._state.records
         before, self._reported = self._reported, records.unreadable | records.forged
         for key, reason in sorted(self._reported.items() - before.items()):
-            restored = not _is_of_others(key) and restore(self._state, key)
+            is_of_others = key in _OF_OTHERS or key.startswith(StandbyRecord.KEY)
+            restored = not is_of_others and restore(self._state, key)
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self._flow.name, topic=self._state.name,
                 cluster=self._target.alias, key=key, reason=reason, restored=restored,
@@ -149,10 +150,6 @@ class InternalTopics:
             evidence=f"it knows no offset map, but {self._map} is there, written to {records} times",
             hint=to_copy_again(self._target, self._flow, self._map, self._state.name),
         )
-
-
-def _is_of_others(key: str) -> bool:
-    return key in _OF_OTHERS or key.startswith(StandbyRecord.KEY)
 
 
 _AGAIN_SECONDS: Final = 0.1

@@ -198,7 +198,7 @@ class WorkerWarmup(Background):
             self._jobs.cancel(_WARM_END_SECONDS)
 
     def _run(self) -> None:
-        if not self._wait_for_spark():
+        if not self._jobs.wait() or self._ended.is_set():
             return
         self.reason = _WARMING
         while not self._ended.is_set():
@@ -209,9 +209,6 @@ class WorkerWarmup(Background):
             self.reason = reasons[0] if reasons else ""
             self.was_ready = self.was_ready or not reasons
             self._ended.wait(_WARM_RETRY_SECONDS if reasons else _WARM_AGAIN_SECONDS)
-
-    def _wait_for_spark(self) -> bool:
-        return self._jobs.wait() and not self._ended.is_set()
 
 
 def _task(source: ClusterSettings, target: ClusterSettings, flow: FlowSettings) -> Callable[[str], str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import sys
 from typing import Final
 
-from drkit.config import ClusterSettings, FlowSettings, Settings
+from drkit.config import FlowSettings, Settings
 from drkit.config.mm2.properties import MalformedEscape, parse
 from drkit.errors import ConfigError, Refused, error_text
 from drkit.masking import is_secret, is_secret_argument
@@ -98,7 +98,8 @@ def secrets_of(settings: Settings, flows: Iterable[FlowSettings]) -> list[str]:
     names: dict[str, None] = {}
     for flow in flows:
         for cluster in (*settings.task_sides(flow), *settings.sides(flow)):
-            names |= dict.fromkeys(_secrets(cluster))
+            names |= dict.fromkeys(f"{name} of {cluster.alias}" for name in cluster.client if is_secret(name))
+            names |= {} if cluster.control is None else {"the control key": None}
     return list(names)
 
 
@@ -203,8 +204,3 @@ def _of_file(file: Path) -> dict[str, str]:
 
 def _on(conf: Mapping[str, str], key: str, *, default: bool = False) -> bool:
     return conf.get(key, str(default)).strip().lower() == "true"
-
-
-def _secrets(cluster: ClusterSettings) -> list[str]:
-    found = [f"{name} of {cluster.alias}" for name in cluster.client if is_secret(name)]
-    return [*found, *(["the control key"] if cluster.control is not None else [])]

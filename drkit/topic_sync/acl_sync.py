@@ -31,7 +31,6 @@ from drkit.topology.acl_plan import (
     TargetAcls,
     plan_acls,
 )
-from drkit.topology.acl_scope import AclScope
 from drkit.topology.acls import EVERYBODY, Acl, AclRecord
 from drkit.topology.topic_plan import ChangeRow
 
@@ -122,15 +121,12 @@ class AclSync:
         return plan_acls(
             source.acls,
             TargetAcls(target.acls, principals, self._is_open),
-            self._scope(topics),
+            self.flow.acl_scope({*topics, *self.state.all(GenerationRecord)}),
             recorded.plan if recorded is not None else AclRecord(),
             never_copy=self._never_copy(),
             promoted=self._settled(),
             guard=self.flow.guard_passive_topics,
         )
-
-    def _scope(self, topics: Iterable[str]) -> AclScope:
-        return self.flow.acl_scope({*topics, *self.state.all(GenerationRecord)})
 
     def _never_copy(self) -> frozenset[Acl]:
         known = self.state.get(FenceAclsRecord)

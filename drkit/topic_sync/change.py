@@ -281,7 +281,8 @@ class TopicChanges:
                 waiting = delayed.get(pair.target_name, {})
                 result.delayed += self._delayed_rows(pair, waiting)
                 if self.effects:
-                    delay.report(pair, waiting, frozenset(_settings(of_copy)))
+                    changed = (c.setting for c in of_copy if isinstance(c, SetConfig | DeleteConfig))
+                    delay.report(pair, waiting, frozenset(changed))
                 records += self._compared_record(pair, configs[pair.target_name], of_copy, waiting)
         self.state.put_all(records)
         for name, deletion in deletes.items():
@@ -395,7 +396,3 @@ class TopicChanges:
             result.left_out[name] = "source_deleted: the copy was deleted too"
             self.state.delete(ConfigsRecord, name)
             self.state.delete(GenerationRecord, name)
-
-
-def _settings(changes: Iterable[TopicChange]) -> Iterator[str]:
-    return (c.setting for c in changes if isinstance(c, SetConfig | DeleteConfig))

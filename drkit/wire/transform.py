@@ -176,16 +176,14 @@ class _Pass:
             return DropReason.ABORTED
         if header.producer_id in self._kept:
             return DropReason.LOOP
-        if header.producer_id in self._skip and not self._is_copied_again(header):
+        skipped = header.producer_id in self._skip
+        if skipped and not (self._copy_again and header.last_offset < self._skip_before):
             return DropReason.LOOP
         return None if header.count else DropReason.EMPTY
 
     def _left_out_before(self, header: BatchHeader) -> int:
         """The source offset from which on a batch that may not be copied should not exist."""
         return self._kept_end if header.producer_id in self._kept else self._skip_before
-
-    def _is_copied_again(self, header: BatchHeader) -> bool:
-        return self._copy_again and header.last_offset < self._skip_before
 
     def _copy(self, at: int, header: BatchHeader, covered: bytes) -> Iterator[Transformed]:
         how = self._how(header)

@@ -53,7 +53,7 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
     answers: list[dict[str, object]] = []
     try:
         for flow in settings.chosen_flows(names):
-            found = adopting.look(settings, flow)
+            found = adopting.look(settings, flow, to_sign=not dry_run)
             refuse_running(flow, found.topics)
             if discard:
                 refuse_loss(found.topics)
@@ -81,7 +81,8 @@ def _show(found: adopting.FlowRecords) -> None:
 
 def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:
     if silent := next((t for t in found.topics if t.unreachable), None):
-        return f"{silent.name} was not signed: when {silent.where} answers again, drkit control adopt"
+        again = " --again" if unsigned else ""  # later it is no first adoption
+        return f"{silent.name} was not signed: when {silent.where} answers again, drkit control adopt{again}"
     if not unsigned and found.lacks_mac:
         return (
             "some came later without a MAC and do not count: drkit control adopt --again signs them,"

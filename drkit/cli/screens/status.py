@@ -327,13 +327,11 @@ def as_data(found: Sequence[FlowStatus], shown: Shown, drills: DrillsView = NO_D
     """The whole status; of groups only those requested by name."""
     more = {"drills": drills.rows} if drills.rows else {}
     if shown.short:
-        return {"flows": [_short(f.as_dict(details=False)) for f in found]} | more
+        rows = (f.as_dict(details=False) for f in found)
+        names = ("flow", "role", "health", "faults", "loss")
+        return {"flows": [{name: row[name] for name in names} for row in rows]} | more
     flows = [f.as_dict() for f in found]
     if shown.groups:
         for flow in flows:
             flow["groups"] = [g for g in flow["groups"] or () if g["group"] in shown.groups]
     return {"flows": flows} | more
-
-
-def _short(status: dict[str, Any]) -> dict[str, Any]:
-    return {name: status[name] for name in ("flow", "role", "health", "faults", "loss")}

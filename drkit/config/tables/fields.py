@@ -95,11 +95,10 @@ def as_kafka_writes_it(value: object) -> object:
     """Client properties are texts, whatever TOML makes of ``true`` and ``5000``."""
     if not isinstance(value, Mapping):
         return value
-    return {k: str(v).lower() if isinstance(v, bool) else _number(v) for k, v in value.items()}
-
-
-def _number(value: object) -> object:
-    return str(value) if isinstance(value, (int, float)) else value
+    return {
+        k: str(v).lower() if isinstance(v, bool) else str(v) if isinstance(v, (int, float)) else v
+        for k, v in value.items()
+    }
 
 
 def _joined(value: object) -> object:

@@ -105,7 +105,8 @@ class PartitionResolver:
         """Resolve until the epoch ends."""
         task = self._task
         while not task.ending:
-            to_resolve = [p for p in task.partitions if _must_be_resolved(p)]
+            due = (p for p in task.partitions if p.answered and time.monotonic() >= p.retry_at)
+            to_resolve = [p for p in due if p.state is CopyState.RESOLVING]
             if not to_resolve:
                 await task.changed.wait(_IDLE_SECONDS)
                 continue
@@ -314,10 +315,6 @@ class PartitionResolver:
         ends = {"target_end": end, "resumed_at": resumed_at}
         await self._task.emit("target_truncated", p, copied_up_to=lost_from, **ends)
         p.named_loss = lost_from
-
-
-def _must_be_resolved(p: PartitionCopy) -> bool:
-    return p.state is CopyState.RESOLVING and p.answered and time.monotonic() >= p.retry_at
 
 
 def _needs_start(p: PartitionCopy, settled: Settled) -> bool:

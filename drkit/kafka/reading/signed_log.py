@@ -69,6 +69,8 @@ class SignedLog:
         self._producer: Producer | None = None
         self._awaited: set[str | bytes | None] = set()
         """MACs of written records that were not read back yet."""
+        self._refused = ""
+        """Why the last record that was written here does not count, or empty if it does."""
         self._replayed = 0
         self._begin()
 
@@ -147,11 +149,12 @@ class SignedLog:
 
     def _read_one(self, record: Record) -> None:
         why = self.signatures.refused(record.key, record.value, record.headers, record.timestamp)
+        if self._awaited and not self._awaited.isdisjoint(macs := [mac for _, mac in record.headers]):
+            self._refused = why
+            self._awaited.difference_update(() if why else macs)
         if why == REPLAYED:
             self._report(record)
             return
-        if self._awaited and not why:
-            self._awaited.difference_update(mac for _, mac in record.headers)
         if why:  # what does not count must not fill memory
             record = Record(record.offset, 0, record.key and record.key[:LONGEST_KEY], record.value and b"")
         self._take(record, why)
@@ -182,9 +185,8 @@ class SignedLog:
         for _ in range(_TRIES):
             if (offset := self._append(records)) is not None:
                 return offset
-        raise Failed(
-            "own_topic_unwritable", where=self.where, evidence="records were accepted, and do not count"
-        )
+        evidence = f"records were accepted, and do not count: {self._refused}"
+        raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
 
     def _append(self, records: Sequence[tuple[bytes, bytes | None]]) -> int | None:
         """Write records; None when one does not count, as another process wrote its key at the same time."""

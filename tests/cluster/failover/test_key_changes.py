@@ -17,7 +17,7 @@ from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.control_key import ControlKey, ControlKeys, Signatures, SignedTopic
 from drkit.detect.note_kinds import Pause
 from drkit.detect.noticeboard import put_note, read_notes
-from drkit.errors import Refused
+from drkit.errors import Failed, Refused
 from drkit.failover import adopt
 from drkit.failover.adopt import look, sign_all
 from drkit.flow_state import names
@@ -279,7 +279,7 @@ def test_what_is_written_while_topics_are_signed_is_not_replaced(
 
 
 def append(
-    settings: ClusterSettings, flow: FlowSettings, keys: ControlKeys, *marks: tuple[FenceMark, str]
+    settings: ClusterSettings, flow: FlowSettings, keys: ControlKeys | None, *marks: tuple[FenceMark, str]
 ) -> None:
     with FenceTopic(settings.with_control(keys), flow) as topic:
         for mark, run in marks:
@@ -307,8 +307,48 @@ def test_the_order_of_fences_outlives_the_key(settings: Settings):
         assert after["r2"].mark is FenceMark.OPENING
 
 
+def test_fences_that_the_first_adoption_left_out_are_signed_on_demand(settings: Settings):
+    """The source did not answer then. Afterwards a run with the key records another fence."""
+    (flow,) = settings.flows
+    side = settings.sides(flow)[0]
+    append(side, flow, None, *((mark, "r1") for mark in (FenceMark.RAISED, *OPEN)))
+    append(side, flow, ControlKeys(NEW), (FenceMark.RAISED, "r2"))
+    assert len(values_in(side, names.fence_topic(flow.source, flow.target))) == 1
+    assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0
+    assert look(settings, flow).lacks_mac, "a person decides"
+    sign_all(look(settings, flow), unsigned=True)
+    assert not look(settings, flow).lacks_mac
+    signed = {run: record.mark for run, record in fences(side, flow, ControlKeys(NEW)).items()}
+    assert signed == {"r1": FenceMark.OPENED, "r2": FenceMark.RAISED}
+
+
+def test_an_adoption_that_was_killed_does_not_hold_up_the_next(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+):
+    """Its transaction would hide the records for two minutes."""
+    (flow,) = settings.flows
+    side = settings.sides(flow)[1]
+    ensure_state_topic(Cluster.connect(side), flow)
+    with StateTopic(side.with_control(ControlKeys(OLD)), flow.source) as state:
+        state.put(PromotionRecord(1, "run", 1))
+    producers = list[Any]()
+
+    def killed(producer: Any, *given: Any) -> Any:
+        deliver(producer, *given)
+        producers.append(producer)  # otherwise its end aborts the transaction
+        raise Killed
+
+    monkeypatch.setattr(adopt, "deliver", killed)
+    with pytest.raises(Killed):
+        sign_all(look(settings, flow), unsigned=False)
+    monkeypatch.undo()
+    with pytest.raises(Failed, check=coded("own_topic_hidden")):
+        sign_all(look(settings, flow), unsigned=False)
+    assert sum(sign_all(look(settings, flow, to_sign=True), unsigned=False).values()) > 0
+
+
 class Killed(Exception):
-    """Ends the second adoption."""
+    """Ends an adoption."""
 
 
 @pytest.mark.wide
@@ -348,7 +388,7 @@ def test_two_adoptions_at_once_erase_no_fence(settings: Settings, monkeypatch: p
     assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0
 
 
-def fences(settings: ClusterSettings, flow: FlowSettings, keys: ControlKeys) -> dict[str, FenceRecord]:
+def fences(settings: ClusterSettings, flow: FlowSettings, keys: ControlKeys | None) -> dict[str, FenceRecord]:
     with FenceTopic(settings.with_control(keys), flow) as topic:
         log = topic.read()
         assert not log.unreadable

@@ -61,18 +61,41 @@ def journal(*records: tuple[bytes, bytes, Sign]) -> TopicRecords:
     return TopicRecords("drkit-failover.a.internal", "b", SignedTopic.JOURNAL, found)
 
 
-def test_entries_without_a_mac_are_adopted_at_first_and_never_again():
-    old = [(b"r", b"1", Sign.NONE), (b"r", b"2", Sign.NONE)]
-    again = [(k, v, Sign.CURRENT) for k, v, _ in old]
-    begun, done = (ADOPTED, BEGUN, Sign.CURRENT), (ADOPTED, DONE, Sign.CURRENT)
-    assert [r.offset for r in log_entries(journal(*old), unsigned=True)] == [0, 1]
-    assert log_entries(journal(*old), unsigned=False) == []
-    cut = journal(*old, begun, again[0])
-    assert [r.offset for r in log_entries(cut, unsigned=True)] == [0, 1, 3]
-    whole = journal(*old, begun, *again, done, (b"r", b"forged", Sign.NONE))
-    assert log_entries(whole, unsigned=True) == []
-    rotated = journal(*((k, v, Sign.PREVIOUS) for k, v, _ in old), (b"r", b"forged", Sign.NONE))
-    assert [r.offset for r in log_entries(rotated, unsigned=True)] == [0, 1]
+MARKS: Final = (ADOPTED, BEGUN, Sign.CURRENT), (ADOPTED, DONE, Sign.CURRENT)
+RAISED, OPENED = b"raised", b"opened"
+
+
+def entries(*values: bytes, sign: Sign) -> list[tuple[bytes, bytes, Sign]]:
+    return [(b"r", value, sign) for value in values]
+
+
+def signed(
+    topic: TopicRecords, *, unsigned: bool = False, discard: bool = False
+) -> list[bytes | None] | None:
+    written = log_entries(topic, unsigned=unsigned, discard=discard)
+    return None if written is None else [value for _, _, value in written]
+
+
+@pytest.mark.parametrize("known", [Sign.PREVIOUS, Sign.CURRENT])
+@pytest.mark.parametrize("unknown", [Sign.NONE, Sign.WRONG])
+def test_entries_without_a_valid_mac_are_for_a_person_to_decide_about(known: Sign, unknown: Sign):
+    """The first adoption left them out, as the source did not answer, or others wrote them."""
+    left_out = journal(*entries(RAISED, sign=unknown), *entries(OPENED, sign=known))
+    assert signed(left_out) is None
+    assert signed(left_out, unsigned=True) == [RAISED, OPENED]
+    assert signed(left_out, discard=True) == [OPENED]
+    assert left_out.undecided()
+    only = journal(*entries(RAISED, OPENED, sign=unknown))
+    assert (signed(only), signed(only, unsigned=True)) == (None, [RAISED, OPENED])
+    decided = journal(*entries(RAISED, sign=unknown), MARKS[0], *entries(OPENED, sign=Sign.CURRENT), MARKS[1])
+    assert signed(decided, unsigned=True) is None, "what was left out once stays so"
+
+
+@pytest.mark.parametrize("unknown", [Sign.NONE, Sign.WRONG])
+def test_a_copy_of_an_entry_is_no_other_entry(unknown: Sign):
+    copied = journal(*entries(RAISED, OPENED, sign=Sign.PREVIOUS), *entries(RAISED, sign=unknown))
+    assert signed(copied) == signed(copied, unsigned=True) == [RAISED, OPENED]
+    assert signed(journal(*entries(RAISED, sign=Sign.CURRENT), *entries(RAISED, sign=unknown))) is None
 
 
 class Journal(JournalTopic):
@@ -104,7 +127,7 @@ def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
     read = Journal(KEYS, forged, *((key, value) for _, key, value in written), forged)
     assert asyncio.run(read.read()) == []
     after = journal((*forged, Sign.NONE), *((k or b"", v or b"", Sign.CURRENT) for _, k, v in written))
-    assert log_entries(after, unsigned=True) == [], "what was discarded is adopted no more"
+    assert signed(after, unsigned=True) is None, "what was discarded is adopted no more"
     assert _to_write(after, found, unsigned=False, discard=True) == []
 
 
@@ -126,7 +149,7 @@ def test_an_adoption_counts_if_its_last_mark_names_its_first_one(marks: tuple[by
     entry = (b"r", b"forged")
     log = [entry, *((ADOPTED, mark) for mark in marks)]
     there = journal((*entry, Sign.NONE), *((k, v, Sign.CURRENT) for k, v in log[1:]))
-    assert [r.offset for r in log_entries(there, unsigned=True)] == ([] if ends else [0])
+    assert signed(there, unsigned=True) == (None if ends else [b"forged"])
     again = _to_write(there, FlowRecords(FLOW, KEYS, [there], {}), unsigned=False, discard=True)
     assert again == ([] if ends else [(0, ADOPTED, BEGUN)])
     reading = Journal(KEYS, *log).read()
@@ -146,13 +169,17 @@ def test_an_adoption_counts_if_its_last_mark_names_its_first_one(marks: tuple[by
 @pytest.mark.parametrize("sign", [Sign.NONE, Sign.WRONG])
 def test_what_an_interrupted_adoption_has_signed_is_not_all(sign: Sign):
     """Typed again without `--again`, it would end with these entries alone."""
-    before = [(b"r", b"raised", sign), (b"r", b"opened", sign)]
-    cut = journal(*before, (ADOPTED, BEGUN, Sign.CURRENT), (b"r", b"raised", Sign.CURRENT))
-    assert log_entries(cut, unsigned=False) == []
-    assert [r.value for r in log_entries(cut, unsigned=True)] == [b"raised", b"opened", b"raised"]
-    rotated = [(key, value, Sign.PREVIOUS) for key, value, _ in before]
-    cut = journal(*rotated, (ADOPTED, BEGUN, Sign.CURRENT), (b"r", b"raised", Sign.CURRENT))
-    assert [r.value for r in log_entries(cut, unsigned=False)] == [b"raised", b"opened", b"raised"]
+    fragment = MARKS[0], *entries(RAISED, sign=Sign.CURRENT)
+    cut = journal(*entries(RAISED, OPENED, sign=sign), *fragment)
+    assert signed(cut) is None
+    assert signed(cut, unsigned=True) == [RAISED, OPENED]
+    for log in (cut, journal(*entries(RAISED, OPENED, sign=sign), *fragment, MARKS[0])):
+        with pytest.raises(Refused, check=coded("adopt_nothing_signed")):
+            refuse_loss([log])
+    refuse_loss([journal(*entries(RAISED, OPENED, sign=sign), MARKS[0])])
+    rotated = journal(*entries(RAISED, OPENED, sign=Sign.PREVIOUS), *fragment)
+    assert signed(rotated) == [RAISED, OPENED]
+    refuse_loss([rotated])
 
 
 @pytest.mark.parametrize("sign", [Sign.NONE, Sign.WRONG])
