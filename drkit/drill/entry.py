@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Self
+from typing import Annotated, Any, Final, NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -34,6 +34,8 @@ _REASONS: Final = 10
 """Reasons that a notice names."""
 DrillKey = tuple[str, str, str]
 """Name, kind and flow."""
+WallMs = Annotated[int, Field(ge=0, le=253_402_300_799_999)]
+"""Milliseconds since 1970, up to the year 9999: later times are no dates in Python."""
 
 
 class MadeItem(NamedTuple):
@@ -48,7 +50,7 @@ class MadeItem(NamedTuple):
 
 
 class DrillEntry(BaseModel):
-    """A drill, or due times at which none was run; milliseconds since 1970."""
+    """A drill, or due times at which none was run."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -58,10 +60,10 @@ class DrillEntry(BaseModel):
     kind: str
     flow: str
     verdict: str
-    began_ms: int
+    began_ms: WallMs
     """Its begin, or the first due time at which none was run."""
     seconds: float | None = None
-    due_ms: int | None = None
+    due_ms: WallMs | None = None
     """The due time of its schedule, or the last of several, or None if a person started it."""
     hash: str = ""
     """The hash of its report."""
@@ -73,7 +75,7 @@ class DrillEntry(BaseModel):
     made: tuple[MadeItem, ...] = ()
     cleanup_owed: bool = False
     """True if what it made may still be there."""
-    written_ms: int = 0
+    written_ms: WallMs = 0
 
     @model_validator(mode="after")
     def _names_its_own(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+import json
 from pathlib import Path
 import threading
 from time import monotonic
@@ -16,10 +17,10 @@ from drkit.config.tables.drills import DrillKind, DrillSettings
 from drkit.drill import run_drill as runs
 from drkit.drill.entry import MISSED, SCHEDULED, UNFINISHED, DrillEntry
 from drkit.drill.evidence import TRANSLATION, DrillEvidence
-from drkit.drill.history import DrillHistory
+from drkit.drill.history import DrillHistory, _entry
 from drkit.drill.plan import DrillPlan, new_drill_id, plan_kind
 from drkit.drill.position_rows import PackedPositions
-from drkit.drill.report import check_report
+from drkit.drill.report import DrillReport, check_report
 from drkit.drill.run_drill import run_drill
 from drkit.drill.schedule import DrillScheduler
 from drkit.drill.steps import CollectedEvidence, DrillOptions
@@ -101,6 +102,28 @@ def test_reports_are_chained_and_an_error_is_an_entry(tmp_path: Path, rows: list
     assert any("stored positions: 6 examined, 1 failed" in line for line in screen), screen
     assert entry_row(entries[0], as_json=False)["id"] == entries[0].id
     assert history.entries("other") == []
+
+
+def test_the_previous_report_is_of_the_same_drill(tmp_path: Path, rows: list[object]) -> None:
+    settings, history = settings_of(tmp_path, drill("daily"), drill("weekly")), DrillHistory(tmp_path)
+    reports: dict[str, list[DrillReport]] = {"daily": [], "weekly": []}
+    with history.lock():
+        for number, name in enumerate(("daily", "weekly", "daily", "weekly")):
+            rows.append(GOOD)
+            plan = plan_of(settings, number).model_copy(update={"name": name})
+            options = DrillOptions(wall=partial(int, number * 1000))
+            reports[name].append(run_drill(settings, plan, history, options))
+    for first, second in reports.values():
+        assert (first.previous, second.previous) == ("", first.self_hash)
+
+
+@pytest.mark.parametrize("field", ["began_ms", "due_ms", "written_ms"])
+def test_an_entry_with_a_time_that_is_no_date_does_not_count(field: str) -> None:
+    """The schedule converts each time to a date."""
+    valid = {"name": "daily", "kind": "translation", "flow": "p->s", "verdict": MISSED, "began_ms": 1}
+    for time in (-1, 10**15):
+        assert _entry(json.dumps(valid | {field: time}).encode()) is None
+    assert _entry(json.dumps(valid | {field: 10**12}).encode()) is not None
 
 
 def test_a_drill_ends_at_its_limit_and_when_it_is_stopped(
