@@ -49,6 +49,7 @@ _SIZES: Final = {
     **dict.fromkeys((_ORDERED, _OF_TOPIC), 1 + _ID_BYTES + _ORDER_BYTES + _MAC_BYTES),
 }
 _UNSEEN: Final = (0, b"")
+_LAST_ORDER: Final = (1 << 8 * _ORDER_BYTES - 1).to_bytes(_ORDER_BYTES, "big")
 _REMEMBERED: Final = 10_000
 _WINDOW: Final = int(WINDOW_SECONDS * 1_000_000)
 _TO_SIGN: Final = b"drkit control key, signing 1\x00"
@@ -289,6 +290,8 @@ def read_mac(
     if control is None:
         return f"its MAC is of the control key {fingerprint}{NOT_NAMED}"
     number = mac[1 + _ID_BYTES : -_MAC_BYTES]
+    if number > _LAST_ORDER:
+        return "its order leaves no order for later records"
     if not hmac.compare_digest(mac[-_MAC_BYTES:], control.mac(_message(version, place, key, value, number))):
         return f"its MAC is wrong for the control key {fingerprint}, or for this topic and its id"
     return int.from_bytes(number, "big")

@@ -13,6 +13,9 @@ ERRORS: Final[dict[str, Entry]] = {
         hint="stop that process (SIGTERM), then: {drkit:control adopt}",
         page="failover-control-key",
     ),
+    "adopt_name_unknown": wrong(
+        "no record without a valid MAC has this name", hint="{drkit:control check} lists the names: {known}"
+    ),
     "adopt_nothing_signed": refused(
         "records without a valid MAC may be drkit's own: its state would be deleted",
         hint=(
@@ -100,7 +103,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "journal_unsigned": refused(
         "the failover journal has no valid MAC of the control key",
-        hint=HOW_TO_ADOPT + "; where there never was a failover: {drkit:control adopt --discard}",
+        hint=HOW_TO_ADOPT + "; where there never was a failover: {drkit:control adopt --discard TOPIC}",
         page="failover-control-key",
     ),
     "never_copied": refused(

@@ -51,7 +51,6 @@ _ACTIONS: Final = frozenset(f"{__name__}.{name}" for name in _NAMES)
 
 
 def _one_of(*words: str) -> Any:
-    """Return the constraint on a text to be one of some words, which are regular expressions."""
     return Field(pattern=f"^({'|'.join(words)})$")
 
 

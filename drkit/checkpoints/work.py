@@ -132,7 +132,6 @@ class Terms(NamedTuple):
 def _widens(
     topics: Container[str], known: Mapping[TopicPartition, T], later: Mapping[TopicPartition, T]
 ) -> bool:
-    """Return whether values of known partitions are unchanged, and new ones belong to other topics."""
     return known.items() <= later.items() and not any(
         tp.topic in topics for tp in later.keys() - known.keys()
     )

@@ -45,6 +45,5 @@ def _observed(run: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _flow(options: Mapping[str, Any]) -> str:
-    """Return the one flow that ``--flow`` names, or "" for none or several."""
     names: Sequence[str] = options.get("names") or ()
     return str(options.get("flow") or (names[0] if len(names) == 1 else ""))

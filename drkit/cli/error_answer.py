@@ -60,7 +60,6 @@ def _is_of_the_system(error: OSError) -> bool:
 
 
 def _refused_by_the_system(error: OSError) -> DrkitError:
-    """The DrkitError for a refusal of the operating system: a full disk, a folder that cannot be created."""
     evidence = error.strerror or str(error)
     return Failed("system_refused", where=str(error.filename or "standard output"), evidence=evidence)
 

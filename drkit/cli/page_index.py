@@ -204,7 +204,6 @@ def plain(text: str) -> str:
 
 
 def _first_sentence(text: str) -> str:
-    """Return the first sentence of a text that wraps, without its full stop."""
     paragraph = " ".join(text.strip().partition("\n\n")[0].split())
     return re.split(r"[.:]?$|\. ", paragraph, maxsplit=1)[0]
 
@@ -224,7 +223,6 @@ def _key(name: str) -> str:
 
 
 def _read(stem: str) -> tuple[str, str]:
-    """Return path and text of a page, wherever it is below the root."""
     (path,) = [p for folder in ("docs", "runbooks") for p in (ROOT / folder).rglob(f"{stem}.md")]
     return path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
 
@@ -255,6 +253,5 @@ def _names(cells: Iterable[str]) -> Iterator[str]:
 
 
 def _facts(row: dict[str, str], names: set[str]) -> str:
-    """Return the cells of a row as a list, without empty ones and names."""
     shown = {head: cell for head, cell in row.items() if plain(cell) not in {"", "–", *names}}
     return "\n".join(f"- **{head}:** {cell}" for head, cell in shown.items())

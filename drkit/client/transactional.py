@@ -124,7 +124,6 @@ class TransactionalCalls(ABC):
         """Go to another cluster if the file says so and no transaction is open."""
 
     def _left(self, client: object) -> bool:
-        """Whether clients go to another cluster than this client's."""
         return client is not self._sending.client or self._watch.newer() is not None
 
     def _refuse_if_cut(self) -> None:

@@ -120,7 +120,6 @@ def _canary(tables: Mapping[str, Any]) -> _Connection:
 
 
 def _tables_of(tables: Mapping[str, Any], name: str) -> list[tuple[str, Mapping[str, Any]]]:
-    """Return the tables of an array, each with its path."""
     found = tables.get(name)
     rows = enumerate(found) if isinstance(found, list) else ()
     return [(place(name, number), row) for number, row in rows if isinstance(row, Mapping)]

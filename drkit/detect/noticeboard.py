@@ -64,7 +64,7 @@ def read_notes(cluster: Cluster, flow: FlowSettings, speakers: Speakers = ANYBOD
     """The current notes of all trusted names. Raises DrkitError."""
     name = topic_name(flow)
     notes = Notes(partial(_report, f"{name} on {cluster.alias}"), speakers)
-    with closing(SignedLog(cluster.settings, name, partial(_take, notes), unpacked_bytes=SMALL_BYTES)) as log:
+    with closing(SignedLog(cluster.settings, name, partial(_take, notes))) as log:
         if describe_topics(cluster, [name]):
             log.read()
             notes.undecided = _undecided(log)
@@ -84,7 +84,6 @@ def _take(
 
 
 def _undecided(log: SignedLog) -> frozenset[str]:
-    """Return the keys that open transactions write."""
     return frozenset((r.key or b"").decode(errors="replace") for r in log.tail.undecided)
 
 
@@ -136,7 +135,7 @@ class Noticeboard(Background):
         self._waiting: dict[str, bytes | None] = {}
         self.is_read = False
         """The topic was read to its end once."""
-        self._log = SignedLog(cluster, self.topic, self.take, unpacked_bytes=SMALL_BYTES)
+        self._log = SignedLog(cluster, self.topic, self.take)
         self._acked: float | None = None
         self.why = "not connected yet"
         """Why the cluster took nothing; the last reason."""

@@ -153,7 +153,6 @@ def of_answering_source(
 
 
 def _from_the_past(seen: Sighting, *times: int | None) -> list[int]:
-    """The times that are known and not from the future."""
     return [t for t in times if t is not None and t <= seen.now_ms + seen.margin_ms]
 
 

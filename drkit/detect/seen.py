@@ -197,7 +197,6 @@ def _counted(probed: Mapping[Address, Track], now: float, rules: SightRules) -> 
 
 
 def _is_stale(address: Address, probe: Probe, now: float, rules: SightRules) -> bool:
-    """Whether a probe is too old to count. A resolver may need long to repeat its answer."""
     waits = address.broker < 0 and probe.outcome is ProbeOutcome.UNRESOLVED
     return now - probe.ended > rules.stale and not waits
 

@@ -140,7 +140,6 @@ def _bubble_flow(flow: FlowSettings, plan: DrillPlan) -> FlowSettings:
 
 
 def _all_of(name: str) -> str:
-    """Return the pattern of a drill's names; ``*`` matches any text."""
     return re.escape(name).replace(r"\*", ".*")
 
 

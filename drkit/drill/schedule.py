@@ -107,7 +107,6 @@ def kubernetes_cronjob(drill: DrillSettings, image: str) -> str:
 
 
 def _command(drill: DrillSettings, config: str) -> list[str]:
-    """Return the words of the command that runs a drill without a question."""
     return ["drill", "run", drill.name, *(["--yes"] if drill.kind == SWITCHOVER else []), "--config", config]
 
 

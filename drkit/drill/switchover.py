@@ -233,6 +233,5 @@ class Switchover(SteppedDrill):
 
 
 def _steps_of(move: PlannedMove | None) -> str:
-    """Return the steps of a failover with their seconds."""
     steps = {} if move is None else move.steps
     return ", ".join(f"{step} {seconds:.1f}" for step, seconds in steps.items())

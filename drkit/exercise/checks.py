@@ -120,7 +120,6 @@ def check_acknowledged(facts: ScenarioHistory) -> Iterator[str]:
 
 
 def _is_kept(facts: ScenarioHistory, f: Failover, e: Acked) -> bool:
-    """Return whether the source still has a record of its own, as far as its log was read."""
     is_read = e.cluster == f.source and (f.source, e.tp) in facts.log_ends and f.source not in facts.aged
     return not is_read or (e.tp, e.value) in facts.offsets[f.source]
 

@@ -57,7 +57,6 @@ _ABORTED: Final = 0.34
 
 
 def _config(**more: Any) -> dict[str, Any]:
-    """Return the properties of a client; Kafka's names with underscores."""
     return {**_QUICK, **{name.replace("_", "."): value for name, value in more.items()}}
 
 
@@ -66,7 +65,6 @@ def _producer(bootstrap: str, **more: Any) -> Producer:
 
 
 def _reading(group: str, **more: Any) -> dict[str, Any]:
-    """Return the properties of a member of a group that commits by itself."""
     if "group_protocol" not in more:  # of the consumer protocol (KIP-848) the broker has it
         more["session_timeout_ms"] = 6000
     return _config(group_id=group, auto_offset_reset="earliest", enable_auto_commit=False, **more)

@@ -109,7 +109,6 @@ def _read_to_the_end(stage: ClientStage, active: str) -> None:
 
 
 def _copy_to_the_end(stage: ClientStage, active: str) -> None:
-    """Let the replicator copy everything, if there is a standby."""
     if stage.history().is_copied:
         stage.wait_protected(active, whole=True)
 

@@ -49,7 +49,6 @@ def choice(report: Mapping[str, Any] | None, kind: str, topic: str) -> str:
 
 
 def _part(report: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return a part of a report; empty where it has none."""
     return report.get(name) or {}
 
 

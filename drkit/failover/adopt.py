@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -13,7 +13,7 @@ from drkit.clock import wall_ms
 from drkit.config import FlowSettings, Settings
 from drkit.control_key import NO_MAC, ControlKeys, Signatures, SignedTopic, is_current
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed, Refused, raise_first
+from drkit.errors import ClusterUnreachable, ConfigError, DrkitError, Failed, Refused, Usage, raise_first
 from drkit.flow_state.creation import kept_tombstones
 from drkit.flow_state.lease.watch import replicator_of
 from drkit.flow_state.names import ADOPTED, BEGUN, Adoptions, done_at, name_of, sole_transactional_id
@@ -37,6 +37,24 @@ _NOTES: Final = frozenset({"pause", "automatic"})
 """Notes that are valid until a person withdraws them; the others are published repeatedly."""
 Written = tuple[int, bytes | None, bytes | None]
 """Partition, key and value of a record to sign."""
+
+
+class AdoptDecisions(NamedTuple):
+    """What a person decides about records whose key has no record with a valid MAC."""
+
+    all_signed: bool = False
+    sign: Collection[str] = ()
+    """Keys, and names of logs, to sign all the same."""
+    discard: Collection[str] = ()
+    """Keys to delete, and names of logs whose entries without a valid MAC are dropped."""
+
+    def signs(self, name: str) -> bool:
+        """Return whether records of a key, or entries of a log, are to be signed."""
+        return self.all_signed or name in self.sign
+
+
+NOTHING_DECIDED: Final = AdoptDecisions()
+SIGN_ALL: Final = AdoptDecisions(all_signed=True)
 
 
 class Sign(StrEnum):
@@ -83,31 +101,30 @@ class TopicRecords:
 
     def is_needed(self, record: ReadRecord) -> bool:
         """Return whether drkit will read such a record."""
-        key = (record.key or b"").decode(errors="replace")
         if self.kind is SignedTopic.STATE:
-            return kind_of(key) is not None
+            return kind_of(name_in(record)) is not None
         if self.kind is SignedTopic.MAP:
             return record.key != bucket.ADOPTED
-        return self.kind is not SignedTopic.NOTES or key in _NOTES
+        return self.kind is not SignedTopic.NOTES or name_in(record) in _NOTES
 
-    def newest(self, *, unsigned: bool) -> list[ReadRecord]:
+    def newest(self, decided: AdoptDecisions) -> list[ReadRecord]:
         """Return the valid record of every key, in the order of the offsets.
 
-        A record with a valid MAC wins over later ones without.
-
-        :param unsigned: for a key without any MAC, use the newest record
+        A record with a valid MAC wins over later ones without. Of a key without any MAC, the newest record is
+        returned if it is to be signed.
         """
         newest_of: dict[tuple[int, bytes | None], ReadRecord] = {}
         for record in filter(self.is_needed, self.records):
             slot = record.partition, record.key
             before = newest_of.get(slot)
-            if is_valid(record) or (unsigned and (before is None or not is_valid(before))):
+            is_open = before is None or not is_valid(before)
+            if is_valid(record) or (is_open and decided.signs(name_in(record))):
                 newest_of[slot] = record
         return sorted(newest_of.values(), key=lambda r: (r.partition, r.offset))
 
     def foreign(self) -> list[ReadRecord]:
         """Return the newest record of every key that has no record with a valid MAC."""
-        return [r for r in self.newest(unsigned=True) if not is_valid(r)]
+        return [r for r in self.newest(SIGN_ALL) if not is_valid(r)]
 
     def entries(self) -> list[ReadRecord]:
         """Return the entries of a log since the last adoption that ended; earlier ones do not count."""
@@ -136,27 +153,36 @@ class TopicRecords:
         last = {(r.partition, r.key): r.sign for r in filter(self.is_needed, self.records)}
         return all(sign is Sign.CURRENT for sign in last.values())
 
+    def names(self) -> set[str]:
+        """Return the names by which a person decides about records without a valid MAC."""
+        if self.kind in LOGS:
+            return {self.name} if self.undecided() else set()
+        return set() if self.kind is SignedTopic.MAP else set(map(name_in, self.foreign()))
+
+
+def name_in(record: ReadRecord) -> str:
+    """Return the key of a record as text."""
+    return (record.key or b"").decode(errors="backslashreplace")
+
 
 def is_valid(record: ReadRecord) -> bool:
     """Return whether a record has the MAC of an accepted control key."""
     return record.sign in {Sign.CURRENT, Sign.PREVIOUS}
 
 
-def log_entries(topic: TopicRecords, *, unsigned: bool, discard: bool = False) -> list[Written] | None:
+def log_entries(topic: TopicRecords, decided: AdoptDecisions) -> list[Written] | None:
     """Return the entries of a log to sign, each once and in order, or None if the log stays as it is.
 
     Where entries have no valid MAC, the log is not signed until a person decides about them.
-
-    :param unsigned: sign them, too
-    :param discard: leave them out
     """
+    is_adopted = decided.signs(topic.name)
     undecided, entries = topic.undecided(), topic.entries()
     valid = [r for r in entries if is_valid(r)]
-    if undecided and not (unsigned or discard):
+    if undecided and not (is_adopted or topic.name in decided.discard):
         return None
     if not undecided and topic.adoptions().begun is None and all(r.sign is Sign.CURRENT for r in valid):
         return None
-    return list(dict.fromkeys((0, r.key, r.value) for r in (entries if unsigned else valid)))
+    return list(dict.fromkeys((0, r.key, r.value) for r in (entries if is_adopted else valid)))
 
 
 def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
@@ -165,7 +191,7 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
     :raises Refused: a replicator runs
     """
     state = FlowState()
-    for record in (r for t in topics if t.kind is SignedTopic.STATE for r in t.newest(unsigned=True)):
+    for record in (r for t in topics if t.kind is SignedTopic.STATE for r in t.newest(SIGN_ALL)):
         state.take(record.key or b"", record.value)
     replicator = replicator_of(state, wall_ms())
     if replicator is not None and replicator.alive:
@@ -174,6 +200,14 @@ def refuse_running(flow: FlowSettings, topics: Iterable[TopicRecords]) -> None:
             where=f"flow {flow.name}: host {replicator.host}, process {replicator.process}",
             evidence=f"it renewed its lease {replicator.age_seconds:.1f} s ago",
         )
+
+
+def refuse_unknown(topics: Iterable[TopicRecords], decided: AdoptDecisions) -> None:
+    """Refuse a name of which no record lacks a valid MAC. Raises Usage."""
+    names = {name for topic in topics for name in topic.names()}
+    if unknown := sorted({*decided.sign, *decided.discard} - names):
+        known = first_of(sorted(names), 20) or "nothing"
+        raise Usage("adopt_name_unknown", where=unknown[0], known=known)
 
 
 def refuse_loss(topics: Iterable[TopicRecords]) -> None:
@@ -227,7 +261,7 @@ class FlowRecords:
     def lacks_mac(self) -> bool:
         """Return whether a record that drkit needs has no valid MAC."""
         return any(
-            log_entries(t, unsigned=True) is not None if t.kind in LOGS else t.foreign() for t in self.topics
+            log_entries(t, SIGN_ALL) is not None if t.kind in LOGS else t.foreign() for t in self.topics
         )
 
     def to_json(self) -> list[dict[str, object]]:
@@ -243,8 +277,7 @@ class FlowRecords:
 def _shown(topic: TopicRecords) -> str:
     if topic.kind in LOGS | {SignedTopic.MAP}:
         return str(len(topic.undecided() if topic.kind in LOGS else topic.foreign()))
-    keys = [(r.key or b"").decode(errors="backslashreplace")[:80] for r in topic.foreign()]
-    return first_of(keys, 20) or "none"
+    return first_of([name_in(r)[:80] for r in topic.foreign()], 20) or "none"
 
 
 def look(settings: Settings, flow: FlowSettings, *, to_sign: bool = False) -> FlowRecords:
@@ -279,11 +312,9 @@ def look(settings: Settings, flow: FlowSettings, *, to_sign: bool = False) -> Fl
     return records
 
 
-def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> dict[str, int]:
+def sign_all(found: FlowRecords, decided: AdoptDecisions = NOTHING_DECIDED) -> dict[str, int]:
     """Sign the valid records with the current control key; return the number of records by topic.
 
-    :param unsigned: adopt records without a MAC if their key has no record with one
-    :param discard: delete such records instead
     :raises Refused: another process has written to a topic since it was read
     :raises DrkitError: a transaction is open on a topic, or a topic refuses the records
     """
@@ -304,33 +335,32 @@ def sign_all(found: FlowRecords, *, unsigned: bool, discard: bool = False) -> di
             refuse_change(topic, before)
         changes = {topic.name: kept_tombstones(cluster.settings)} if topic.kind in _WITH_TOMBSTONES else {}
         raise_first(alter_topic_configs(cluster, changes))
-        records = _to_write(topic, found, unsigned=unsigned, discard=discard)
+        records = _to_write(topic, found, decided)
         if records:
             _write(topic, found, records)
         if records and topic.kind in LOGS:  # only now it counts
             with closing(SignedLog(cluster.settings, topic.name, lambda _record, _why: None)) as log:
                 log.append((ADOPTED, done_at(before[0])))
             _read(topic, cluster, found.keys)
-            if topic.adoptions().ended != before[0]:
-                evidence = f"another adoption began after that at offset {before[0]}"
+            if [(0, r.key, r.value) for r in topic.entries()] != records[1:]:
+                evidence = f"what was written from offset {before[0]} on is not all that counts"
                 raise Refused("adopt_state_changing", where=where, evidence=evidence)
         written[where] = len(records)
     return written
 
 
-def _to_write(topic: TopicRecords, found: FlowRecords, *, unsigned: bool, discard: bool) -> list[Written]:
+def _to_write(topic: TopicRecords, found: FlowRecords, decided: AdoptDecisions) -> list[Written]:
     if topic.kind in LOGS:
-        entries = log_entries(topic, unsigned=unsigned, discard=discard)
+        entries = log_entries(topic, decided)
         return [] if entries is None else [(0, ADOPTED, BEGUN), *entries]
-    records = [(r.partition, r.key, r.value) for r in topic.newest(unsigned=unsigned)]
+    records = [(r.partition, r.key, r.value) for r in topic.newest(decided)]
     records = [] if topic.is_signed() else records
     if topic.kind is SignedTopic.MAP:
         # Earlier records may have a valid MAC too: the marks prevent reading them twice.
         marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
         records = [*marks, *records]
-    if discard:
-        records += [(r.partition, r.key, None) for r in topic.foreign()]
-    if topic.kind is SignedTopic.STATE and (unsigned or not found.adopted):
+    records += [(r.partition, r.key, None) for r in topic.foreign() if name_in(r) in decided.discard]
+    if topic.kind is SignedTopic.STATE and (decided.all_signed or not found.adopted):
         marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
         records.append((0, marker.key().encode(), marker.encode()))
     return records
@@ -415,9 +445,9 @@ def _refuse_between(topic: TopicRecords, cluster: Cluster, keys: ControlKeys, de
     :raises Refused: another process wrote
     """
     if topic.kind is SignedTopic.NOTES:  # observers may continue
-        ends, before = topic.ends, topic.newest(unsigned=True)
+        ends, before = topic.ends, topic.newest(SIGN_ALL)
         _read(topic, cluster, keys)
-        if topic.newest(unsigned=True) != before:
+        if topic.newest(SIGN_ALL) != before:
             refuse_change(topic, ends)
     else:
         refuse_change(topic, topic.ends | delivery.first)

@@ -29,11 +29,11 @@ from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift
-from drkit.flow_state.source_fence.entries import FenceRecord
+from drkit.flow_state.source_fence.entries import FenceLog, FenceRecord
 from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
-from drkit.pair.view import PairRoles
+from drkit.pair.view import PairRoles, promotions_in
 from drkit.status.pair.facts import fenced_topics
 
 TAKEN_AWAY: Final = "taken away"
@@ -335,7 +335,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     wanted, run = sorted(topics or known), service.under_way
     opening = run.opening["scope"]["topics"].keys() if run is not None else ()  # its roles may be missing yet
     moved = work_elsewhere(context, wanted).moved.keys()
-    promoted = promoted_of(context.state.records).union(opening, moved)
+    promoted = promoted_of(context.state.records).union(opening, moved, promotions_in(_fence_log(context)))
     both = [t for t in wanted if t in promoted] or sorted(alone.intersection(wanted))
     if both and not reason:
         whose = f"{context.flow.target} has lost its records" if alone.issuperset(both) else "promoted"
@@ -344,11 +344,13 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
 
 
 def _unowned(service: FailoverService, context: Context) -> list[FenceRecord]:
-    """Return fences by the record on the source that the target has no record of. Raises DrkitError."""
+    return _fence_log(context).unowned(fenced_topics(context.state.records), service.fenced_by)
+
+
+def _fence_log(context: Context) -> FenceLog:
     if context.source() is None:
-        return []
-    log = context.kept.fences_of(context.source_settings, context.flow).read()
-    return log.unowned(fenced_topics(context.state.records), service.fenced_by)
+        return FenceLog()
+    return context.kept.fences_of(context.source_settings, context.flow).read()
 
 
 def lift(service: FailoverService, topics: Collection[str], reason: str) -> list[str]:

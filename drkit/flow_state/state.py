@@ -190,7 +190,6 @@ class FlowState:
             raise self._damaged(lost)
 
     def _lost(self) -> list[str]:
-        """Keys of required records that are damaged, with none before them."""
         keys = ((key, kind_of(key)) for key in list(self.unreadable) if key not in self._values)
         return [key for key, found in keys if found is not None and found[0].REQUIRED]
 

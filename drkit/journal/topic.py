@@ -21,7 +21,7 @@ from drkit.journal.entries import Assembly, JournalEntry, JournalHistory, parts_
 from drkit.journal.machine import FAILOVER, TABLES
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.log_tail import SMALL_BYTES, LogRestarted, LogTail, NoAnswerYet, T
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail, NoAnswerYet, T
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
@@ -63,12 +63,7 @@ class JournalReader:
         self._signatures = Signatures(self.cluster.control, at)
         self._genuine, self._adoptions, self._signed = False, Adoptions(), JournalHistory()
         self._tail = LogTail(
-            self.cluster,
-            at,
-            self._take,
-            partial(self._refuse, None),
-            signatures=self._signatures,
-            unpacked_bytes=SMALL_BYTES,
+            self.cluster, at, self._take, partial(self._refuse, None), signatures=self._signatures
         )
 
     @property

@@ -147,7 +147,6 @@ class _Attempt:
         return None
 
     def _hopeless(self) -> bool:
-        """Probe every server; return whether waiting longer would change nothing."""
         self.findings = probe_servers(self.settings)
         self.absences += all(f.kind in ABSENT for f in self.findings)
         return all(f.kind in SETTLED for f in self.findings) or self.absences == _LOOKS

@@ -84,13 +84,14 @@ _OWN_PRODUCER: Final = {
     **_SOCKET_TIMEOUT,
     "acks": "all",
     "allow.auto.create.topics": False,
+    "batch.size": 1_000_000,
     "linger.ms": 0,
     "log_level": 0,
     "max.in.flight.requests.per.connection": 5,
     "queuing.strategy": "fifo",
     "retries": 2_147_483_647,
 }
-"""A cluster's properties may have other values, with which librdkafka refuses transactions."""
+"""Fixed: with other values librdkafka refuses transactions, or drkit's readers pass over a batch."""
 
 
 def confluent_config(settings: ClusterSettings) -> dict[str, Any]:

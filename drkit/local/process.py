@@ -65,7 +65,6 @@ def wait_stopped(pid: int, deadline: float) -> bool:
 
 
 def _thread_states(pid: int) -> Iterator[str]:
-    """State of each thread (field 3 of proc(5)); none where there is no /proc."""
     for stat in Path("/proc", str(pid), "task").glob("*/stat"):
         with suppress(FileNotFoundError, ProcessLookupError):
             yield stat.read_text(errors="replace").rpartition(")")[2].split()[0]

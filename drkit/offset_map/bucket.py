@@ -158,7 +158,6 @@ class MapBucket:
             self.doubtful.setdefault(map_key, {})[raw_key] = self.unreadable[-1]
 
     def _forget_partition(self, where: MapKey) -> None:
-        """Forget a partition: its mark is deleted last, after its copy."""
         self.marked.discard(where)
         for of_partition in (self.partitions, self.keys, self.doubtful):
             of_partition.pop(where, None)

@@ -221,7 +221,6 @@ class Replayer:
 
 
 def _moved(plan: PartitionPlan, topic_id: UUID) -> PartitionPlan:
-    """Return the plan for the topic as it is now. In a new topic nothing is known, so it is planned again."""
     seen = plan.seen if plan.to.topic_id in {topic_id, MISSING} else {}
     return plan._replace(to=plan.to._replace(topic_id=topic_id), seen=seen)
 

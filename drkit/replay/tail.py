@@ -173,6 +173,5 @@ def at_most(record: Record) -> int:
 
 
 def _packed(records: Sequence[Record]) -> bytearray:
-    """Return one batch, compressed if that makes it smaller."""
     numbered = [record._replace(offset=n) for n, record in enumerate(records)]
     return min(encode(numbered, _LZ4), encode(numbered, _PLAIN), key=len)

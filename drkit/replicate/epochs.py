@@ -168,7 +168,6 @@ class Epochs:
 
 
 def _work(leases: Iterable[TaskAssignment]) -> list[Any]:
-    """Return the tasks' assignments without the plan's number."""
     return [(x.task, x.epoch_seconds, x.partitions, x.skip_producer_ids, x.bulk_producer_ids) for x in leases]
 
 

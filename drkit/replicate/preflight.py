@@ -337,7 +337,6 @@ def _for_settings(
 
 
 def _topics(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
-    """Return topics that exist, or that may exist and are hidden from drkit."""
     return tuple(sorted(t for t in {*topic_names(source), *_plain(flow.topics)} if flow.copies(t)))
 
 
@@ -351,13 +350,11 @@ def _groups(source: Cluster, flow: FlowSettings) -> tuple[str, ...]:
 
 
 def _beginning(pattern: str) -> str:
-    """Return the letters with which every name begins that a pattern accepts."""
     text = _LETTERS.match(pattern)
     return text[0].replace("\\", "") if text and "|" not in pattern else ""
 
 
 def _plain(patterns: Iterable[str]) -> set[str]:
-    """Return the patterns that are plain names."""
     return {p.replace("\\", "") for p in patterns if _PLAIN_NAME.fullmatch(p)}
 
 

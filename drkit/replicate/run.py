@@ -191,7 +191,6 @@ def _ready_flows(
 
 
 def _not_begun(flow: FlowSettings, ended: str, *, once: bool) -> dict[str, Any]:
-    """Return the answer's line of a flow that did not begin."""
     line = {"flow": flow.name, "ended": ended, "records": 0, "bytes": 0, "epochs": 0, "seconds": 0.0}
     line |= {"left_out": {}, "stopped_partitions": {}}
     return line | ({"groups": {}, "held_back": ()} if once else {}) | {"error": None}

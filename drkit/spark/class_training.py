@@ -86,7 +86,6 @@ def _command_of(pid: int) -> list[str] | None:
 
 
 def _use(workshop: SharedSpark) -> None:
-    """Run jobs of the kind that a flow runs, one after another."""
     jobs = SparkJobs(workshop, "class archive", "class_training_died", "class archive")
     for _ in range(_EPOCHS):
         jobs.run(["lease"], str)

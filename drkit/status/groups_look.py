@@ -254,7 +254,6 @@ class GroupLook:
         return _Asked(listed, on_source, on_target, states, places, others)
 
     def _asking(self, cluster: RawCluster) -> Groups:
-        """The cached client of a cluster: it knows the coordinators of groups."""
         return self._groups.setdefault(id(cluster), Groups(cluster))
 
     def _pairs(

@@ -107,7 +107,6 @@ class AclScope:
 
 
 def _names(beginning: str, expressions: Iterable[str]) -> Iterator[str]:
-    """Candidate names with this prefix; the filter itself decides whether it accepts them."""
     heads = [beginning, *(h for e in expressions if (h := _head(e)).startswith(beginning))]
     return (head + ending for head in heads for ending in _ENDINGS)
 

@@ -133,7 +133,6 @@ def _differs(acl: Acl, name: str, home: _Rights, active: _Rights) -> bool:
 
 
 def _with_pattern(acl: Acl, other: Acl) -> Acl:
-    """Return the other ACL on the pattern of this one; both cover the same resource."""
     return other._replace(pattern=acl.pattern, name=acl.name)
 
 

@@ -382,7 +382,6 @@ class Senses:
         return Sensed(picture, self._loss(beats, seen), self._findings)
 
     def _watched_for(self) -> float | None:
-        """Seconds since the copies' end offsets were first known; 0 while a new watch awaits them."""
         if self._growth.began is not None:
             return monotonic() - self._growth.began
         return 0.0 if self._copies() and self._clock.now() - self._began < _GROWTH_SECONDS else None

@@ -84,7 +84,6 @@ def _writable(folder: Path) -> Iterator[None]:
 
 
 def _chosen(names: Sequence[str], *, whole: bool) -> list[Scenario]:
-    """Return the scenarios, all checked before the first one begins."""
     if whole == bool(names):
         raise Usage("scenario_missing", where="drkit chaos run")
     return scenarios() if whole else [load_scenario(name) for name in names]

@@ -14,9 +14,10 @@ from drkit.cli.render import emit
 from drkit.cli.session import to_type
 from drkit.cli.talk import say
 from drkit.config.tables.control import read_key
+from drkit.counted import first_of
 from drkit.errors import ConfigError, Refused
 from drkit.failover import adopt as adopting
-from drkit.failover.adopt import refuse_loss, refuse_running
+from drkit.failover.adopt import AdoptDecisions, refuse_loss, refuse_running, refuse_unknown
 from drkit.visible import visible
 
 _BYTES = 32
@@ -47,25 +48,37 @@ def check(names: tuple[str, ...]) -> int:
     return 0 if all(not f.lacks_mac for f in found) else Refused.exit_code
 
 
-def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, yes: bool) -> None:
+def adopt(
+    names: tuple[str, ...],
+    *,
+    dry_run: bool,
+    again: bool,
+    sign: tuple[str, ...],
+    discard: tuple[str, ...],
+    yes: bool,
+) -> None:
     """Run ``drkit control adopt``."""
     settings = configuration().settings
     answers: list[dict[str, object]] = []
     try:
-        for flow in settings.chosen_flows(names):
-            found = adopting.look(settings, flow, to_sign=not dry_run)
+        looks = [adopting.look(settings, f, to_sign=not dry_run) for f in settings.chosen_flows(names)]
+        refuse_unknown(
+            [topic for found in looks for topic in found.topics], AdoptDecisions(again, sign, discard)
+        )
+        for found in looks:
+            flow = found.flow
             refuse_running(flow, found.topics)
             if discard:
                 refuse_loss(found.topics)
-            unsigned = not discard and (again or not found.adopted)
+            decided = AdoptDecisions(again or not (found.adopted or discard), sign, discard)
             answer: dict[str, object] = {"flow": flow.name, "topics": found.to_json()}
             if not dry_run:
                 if not yes:
                     _show(found)
                     key = found.keys.current.fingerprint
                     ask(f"Sign the records of {flow.name} with the key {key}?", command="drkit control adopt")
-                signed = adopting.sign_all(found, unsigned=unsigned, discard=discard)
-                next_ = _next(found, unsigned=unsigned or discard)
+                signed = adopting.sign_all(found, decided)
+                next_ = _next(found, decided)
                 answer |= {"signed": signed, "next": to_type(next_)}
             answers.append(answer)
     finally:
@@ -74,18 +87,18 @@ def adopt(names: tuple[str, ...], *, dry_run: bool, again: bool, discard: bool, 
 
 
 def _show(found: adopting.FlowRecords) -> None:
-    """Show before the question how many records exist, and the keys of those without a MAC."""
     for row in found.to_json():
         say(visible(", ".join(f"{name}: {value}" for name, value in row.items())))
 
 
-def _next(found: adopting.FlowRecords, *, unsigned: bool) -> str:
+def _next(found: adopting.FlowRecords, decided: AdoptDecisions) -> str:
     if silent := next((t for t in found.topics if t.unreachable), None):
-        again = " --again" if unsigned else ""  # later it is no first adoption
-        return f"{silent.name} was not signed: when {silent.where} answers again, drkit control adopt{again}"
-    if not unsigned and found.lacks_mac:
+        sign = f" --sign {silent.name}" if decided.all_signed else ""  # later it is no first adoption
+        return f"{silent.name} was not signed: when {silent.where} answers again, drkit control adopt{sign}"
+    left = {n for t in found.topics for n in t.names()} - {*decided.discard}
+    if left := {n for n in left if not decided.signs(n)}:
         return (
-            "some came later without a MAC and do not count: drkit control adopt --again signs them,"
-            " drkit control adopt --discard deletes them"
+            f"{first_of(sorted(left))} came later without a MAC and does not count; to sign it, if it is"
+            " drkit's: drkit control adopt --sign NAME"
         )
     return "start drkit again; drkit control check"

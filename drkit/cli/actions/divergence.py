@@ -172,7 +172,6 @@ def _shown(found: Divergence, records: Path | None) -> dict[str, Any]:
 
 
 def _rows(tails: Iterable[PartitionDivergence]) -> list[dict[str, Any]]:
-    """One row for each partition, without the counts that are 0 in all of them."""
     rows = [_row(tail) for tail in tails]
     empty = {name for name in _RARE if not any(row[name] for row in rows)}
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]

@@ -135,7 +135,6 @@ def _waiting(settings: Settings, manifest: str) -> FlowSettings:
 
 
 def _flow(settings: Settings, name: str | None, exported: str) -> FlowSettings:
-    """The flow of that name; without one, that of the export, or the only one."""
     if name is None and any(each.name == exported for each in settings.flows):
         name = exported
     return settings.one_flow(name)

@@ -10,7 +10,7 @@ import click
 from drkit.cli import options
 from drkit.cli.help import group
 from drkit.cli.loading import work
-from drkit.cli.options import OptionGroup, flag
+from drkit.cli.options import OptionGroup, flag, option
 
 
 @group(
@@ -61,7 +61,7 @@ def check(**given: Any) -> Any:
     examples={
         "drkit control adopt --dry-run": "Show what would be signed",
         "drkit control adopt": "Sign what was written before there was a key",
-        "drkit control adopt --discard": "Delete records without a MAC",
+        "drkit control adopt --discard role/orders": "Delete a record that check lists",
     }
 )
 @options.flows()
@@ -71,10 +71,19 @@ def check(**given: Any) -> Any:
     group=OptionGroup.ACCEPT,
     help="Also sign records that arrived without a MAC after the first adoption.",
 )
-@flag(
+@option(
+    "--sign",
+    multiple=True,
+    metavar="NAME",
+    group=OptionGroup.ACCEPT,
+    help="Also sign the records of this key, or of this topic of journal or fences. check lists the names.",
+)
+@option(
     "--discard",
-    group=OptionGroup.HOW,
-    help="Delete records without a MAC if no record with the same key has one.",
+    multiple=True,
+    metavar="NAME",
+    group=OptionGroup.ACCEPT,
+    help="Delete them instead. drkit then acts as if it had never written them.",
 )
 @options.yes()
 def adopt(**given: Any) -> None:

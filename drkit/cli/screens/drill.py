@@ -67,7 +67,6 @@ def entry_row(entry: DrillEntry, *, as_json: bool) -> dict[str, Any]:
 
 
 def _when(entry: DrillEntry) -> str:
-    """Return when a drill began, or the first and the last due time that were missed."""
     is_span = entry.verdict == MISSED and entry.due_ms not in {None, entry.began_ms}
     return utc(entry.began_ms) + (f" to {utc(entry.due_ms or 0)}" if is_span else "")
 

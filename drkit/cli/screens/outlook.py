@@ -211,7 +211,6 @@ def missing_of(missing: Missing) -> RunRequest:
 
 
 def _sent(offsets: int, cost: MethodCost | None) -> str:
-    """A number of offsets, with the bytes and the seconds that they take."""
     if cost is None or cost.bytes is None or cost.seconds is None:
         return f"{offsets:,}"
     return f"{offsets:,} ({size_text(cost.bytes)}, {_duration(cost.seconds)})"

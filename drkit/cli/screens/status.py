@@ -170,7 +170,6 @@ def short(status: FlowStatus) -> str:
 
 
 def _loss(status: FlowStatus) -> str | None:
-    """The loss if the primary dies now; None once a failover has taken its role."""
     if (loss := status.loss_now) is None:
         return None
     return loss_text(loss, status.open_transactions) if status.target_answers else UNKNOWN
@@ -265,7 +264,6 @@ def _beat(beat: HeartbeatStatus | None) -> str:
 
 
 def _delay(beat: HeartbeatStatus | None) -> str:
-    """Delay of the newest heartbeat, from the source's clock to the target."""
     if beat is None or beat.delay_seconds is None:
         return "unknown: no heartbeat arrives"
     return f"{beat.delay_seconds * 1000:,.0f} ms"

@@ -309,7 +309,6 @@ class PartitionCopy:
         return self.contested and chunk.leader_epoch != self.staged_epoch
 
     def _needs_intent(self, chunk: Chunk) -> bool:
-        """Return whether the next chunk does not simply continue the map's last segment."""
         continues = len(chunk.runs) == 1 and chunk.runs[0].source - self.downstream == self.delta
         return not continues or chunk.leader_epoch != self.staged_epoch
 

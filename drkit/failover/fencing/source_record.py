@@ -286,13 +286,11 @@ def _topic(context: Context) -> FenceTopic:
 
 
 def _has_record(context: Context) -> bool:
-    """Return whether the run has written a record; one of an older drkit has none."""
     effect = context.effects(StepName.FENCE).get(RECORD)
     return effect is not None and _REFUSED not in (effect["result"] or {})
 
 
 def _own(context: Context) -> FenceRecord | None:
-    """Return the run's record, or None without one, or if the source is silent. Raises DrkitError."""
     if not _has_record(context) or context.source() is None:
         return None
     return _topic(context).read().records.get(context.run_id)

@@ -88,7 +88,6 @@ class ReplayStep(Step):
 
 
 def _topics(context: Context, disposition: Disposition) -> list[str]:
-    """Return topics whose records are appended now; a tail that was kept was appended in BEGIN."""
     return sorted(t for t, d in decided(context).items() if d.disposition is disposition and not d.keeps)
 
 

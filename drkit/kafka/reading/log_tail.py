@@ -20,7 +20,7 @@ from uuid import UUID
 
 from drkit.clock import monotonic
 from drkit.config import ClusterSettings
-from drkit.control_key import LogPlace, Signatures
+from drkit.control_key import LogPlace, Signatures, SignedTopic
 from drkit.counted import counted
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
 from drkit.kafka import codes
@@ -61,6 +61,7 @@ _WIDE_FETCH: Final = (8 << 20, 30_000)
 """For the offset map: many megabytes, maybe at the end of a long link."""
 SMALL_BYTES: Final = 2 << 20
 """Limit of an unpacked batch in topics with records of at most a megabyte."""
+_SMALL: Final = SignedTopic.JOURNAL, SignedTopic.NOTES
 LARGE_BYTES: Final = 32 << 20
 """Limit of an unpacked batch in topics whose records grow with the number of partitions."""
 _OPEN_BYTES: Final = 64 << 20
@@ -95,7 +96,6 @@ class LogTail:
     :param pass_over: called with the offset of a skipped batch, and the reason
     :param signatures: gets the ids of cluster and topic; without, all records of open transactions
         are kept, with it those that may count
-    :param unpacked_bytes: a batch that unpacks to more bytes is skipped
     :param in_order: read no further than the first open transaction, and not past records that were removed
     :param topic: its id and leaders, where they are known
     """
@@ -108,7 +108,6 @@ class LogTail:
         pass_over: Callable[[int, str], None] = lambda _offset, _why: None,
         *,
         signatures: Signatures | None = None,
-        unpacked_bytes: int = LARGE_BYTES,
         in_order: bool = False,
         topic: TopicMetadata | None = None,
     ) -> None:
@@ -126,7 +125,9 @@ class LogTail:
         self._replicas: tuple[int, ...] = ()
         self._few_since: float | None = None
         """Time since which most replicas do not answer."""
-        self._take, self._pass_over, self._limit = take, pass_over, unpacked_bytes
+        self._take, self._pass_over = take, pass_over
+        self._limit = SMALL_BYTES if at.topic.startswith(_SMALL) else LARGE_BYTES
+        """A batch that unpacks to more bytes is skipped."""
         self.next_offset = 0
         """The first offset that is not read, or belongs to an open transaction."""
         self._ahead = 0
@@ -474,7 +475,6 @@ class LogTail:
         return leader
 
     def _identify(self, topic_id: UUID) -> None:
-        """Remember the topic's id; records count only with MACs of this topic."""
         self.topic_id = topic_id
         if self._signatures is not None:
             self._signatures.place = LogPlace(self._tp, self.cluster_id, topic_id)
@@ -495,6 +495,5 @@ class LogTail:
 
 
 def _memory_of(record: Record) -> int:
-    """About the bytes that a record takes in memory."""
     parts = record.key, record.value, *(part for header in record.headers for part in header)
     return 64 + sum(64 + len(part or b"") for part in parts)

@@ -21,7 +21,7 @@ from drkit.control_key import LONGEST_KEY, REPLAYED, WHO_WRITES, Signatures
 from drkit.counted import is_reported
 from drkit.errors import DrkitError, Failed, NotAuthorized
 from drkit.kafka.clients import KafkaException, Producer, deliver, is_fenced, own_producer
-from drkit.kafka.reading.log_tail import LARGE_BYTES, LogRestarted, LogTail
+from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
 from drkit.wire import Record
@@ -50,7 +50,6 @@ class SignedLog:
     :param take: called with each record in order, by the thread that reads
     :param on_restart: called before a topic that was created again is read from its start, or None if its
         user must not continue with such a topic
-    :param unpacked_bytes: a batch that unpacks to more is passed over
     """
 
     def __init__(
@@ -60,10 +59,9 @@ class SignedLog:
         take: Take,
         *,
         on_restart: Callable[[], None] | None = None,
-        unpacked_bytes: int = LARGE_BYTES,
     ) -> None:
         self.name, self._settings, self._take = topic, settings, take
-        self._unpacked_bytes, self._on_restart = unpacked_bytes, on_restart
+        self._on_restart = on_restart
         self.lock = threading.RLock()
         """Held while records are read and taken."""
         self._producer: Producer | None = None
@@ -83,7 +81,6 @@ class SignedLog:
             self._read_one,
             lambda offset, why: self._take(Record(offset, 0, None, None), why),
             signatures=self.signatures,
-            unpacked_bytes=self._unpacked_bytes,
         )
 
     @property
@@ -143,7 +140,6 @@ class SignedLog:
             self.read()
 
     def _hidden(self, end: int) -> int | None:
-        """The first offset of a record before the end that would count if its transaction were committed."""
         with self.lock:
             return next((r.offset for r in self.tail.undecided if r.offset < end), None)
 

@@ -113,14 +113,12 @@ def _number(settings: Mapping[str, str | None], name: str) -> int:
 
 
 def _elapsed_share(since_ms: int, until_ms: int, now_ms: int) -> float:
-    """Return the elapsed share of a period; 1 if it ended before its start, as with old timestamps."""
     if until_ms <= since_ms or now_ms >= until_ms:
         return 1.0
     return max(0.0, (now_ms - since_ms) / (until_ms - since_ms))
 
 
 def _used_bytes_share(limit: int, partitions: list[PartitionDelta]) -> float | None:
-    """Return the largest share of ``retention.bytes`` that any partition's delta uses, or None."""
     if limit <= 0:
         return None
     return max((p.bytes / limit for p in partitions if p.bytes is not None), default=None)

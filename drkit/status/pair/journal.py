@@ -125,6 +125,5 @@ def _seen(run: RunLog, now_ms: int, lives: Callable[[Process], bool | None]) -> 
 
 
 def _part(body: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """Return an object in a body, or an empty one: a later drkit may have put something else there."""
     part = body.get(name)
     return part if isinstance(part, dict) else {}

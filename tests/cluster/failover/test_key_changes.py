@@ -19,7 +19,7 @@ from drkit.detect.note_kinds import Pause
 from drkit.detect.noticeboard import put_note, read_notes
 from drkit.errors import Failed, Refused
 from drkit.failover import adopt
-from drkit.failover.adopt import look, sign_all
+from drkit.failover.adopt import SIGN_ALL, look, sign_all
 from drkit.flow_state import names
 from drkit.flow_state.creation import ensure_state_topic
 from drkit.flow_state.records import PromotionRecord, Role, RoleRecord, SourceSeenRecord
@@ -151,12 +151,12 @@ def test_what_the_old_key_signed_counts_in_every_topic(settings: Settings):
         with closing(SignedLog(old, topics[kind][1], lambda _record, _why: None)) as log:
             log.append((key.encode(), value))
     assert not any(values_in(*where) for where in topics.values())
-    sign_all(look(settings, flow), unsigned=False)
+    sign_all(look(settings, flow))
     assert {kind: values_in(*where) for kind, where in topics.items() if kind is not SignedTopic.MAP} == {
         kind: [value] for kind in SignedTopic if kind is not SignedTopic.MAP
     }
     assert value in values_in(*topics[SignedTopic.MAP])
-    assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0, "nothing is left to sign"
+    assert sum(sign_all(look(settings, flow)).values()) == 0, "nothing is left to sign"
 
 
 def gone(cluster: Cluster, topic: str) -> bool:
@@ -185,9 +185,9 @@ def test_topics_that_were_restored_by_copying_are_signed_again(settings: Setting
     assert not any(values_in(*where) for where in topics.values())
     found = look(settings, flow)
     assert found.lacks_mac
-    sign_all(found, unsigned=False)
+    sign_all(found)
     assert not any(values_in(*where) for where in topics.values()), "not without --again"
-    sign_all(look(settings, flow), unsigned=True)
+    sign_all(look(settings, flow), SIGN_ALL)
     assert {kind for kind, where in topics.items() if value in values_in(*where)} == set(SignedTopic)
 
 
@@ -201,7 +201,7 @@ def test_what_an_earlier_version_signed_is_signed_again(settings: Settings):
     headers = previous_version(signatures_in(cluster, name), key, value, NEW)
     write_again(side, name, [Record(0, 0, key, value, headers)])
     assert values_in(side, name) == [value]
-    assert sign_all(look(settings, flow), unsigned=False)[f"{name} on {side.alias}"] == 2, "with the marker"
+    assert sign_all(look(settings, flow))[f"{name} on {side.alias}"] == 2, "with the marker"
     newest = stored(side, name)[-2:]
     assert {r.key: (r.headers[0][1] or b"")[:1] for r in newest} == {key: b"\x03", b"control-key": b"\x03"}
 
@@ -217,7 +217,7 @@ def test_a_copy_that_compaction_left_alone_is_not_signed_again(settings: Setting
     key, old = RoleRecord.key("pay").encode(), RoleRecord(Role.FROZEN, 1, "drill", 1).encode()
     signed = signatures_in(cluster, state.name, lambda: hour_ago)
     write_again(side, state.name, [Record(0, 0, key, old, signed.headers(key, old))])
-    sign_all(look(settings, flow), unsigned=False)
+    sign_all(look(settings, flow))
     for keys in (ControlKeys(NEW, (OLD,)), ControlKeys(NEW)):
         with StateTopic(side.with_control(keys), flow.source) as state:
             state.load()
@@ -241,10 +241,28 @@ def test_records_of_megabytes_are_signed_again(settings: Settings):
     for topic, record in large.items():
         with closing(SignedLog(side, topic, lambda _record, _why: None)) as log:
             log.append(record)
-    sign_all(look(settings, flow), unsigned=False)
+    sign_all(look(settings, flow))
     assert {topic: values_in(side, topic) for topic in large} == {
         t: [value] for t, (_, value) in large.items()
     }
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("size", [None, "4000000"])
+def test_a_large_journal_is_signed_in_batches_that_its_reader_takes(settings: Settings, size: str | None):
+    """A cluster's properties may ask for larger ones."""
+    (flow,) = settings.flows
+    side = settings.sides(flow)[1]
+    if size is not None:
+        side.client["batch.size"] = size
+    topic = names.journal_topic(flow.source)
+    ensure_own_topic(Cluster.connect(side), topic, ALL_KEPT)
+    entries = [b"%d" % n + b"y" * 900_000 for n in range(6)]
+    with closing(SignedLog(side.with_control(ControlKeys(OLD)), topic, lambda _record, _why: None)) as log:
+        for entry in entries:
+            log.append((b"run", entry))
+    sign_all(look(settings, flow))
+    assert values_in(side, topic) == entries
 
 
 @pytest.mark.parametrize("kind", [SignedTopic.NOTES, SignedTopic.FENCES])
@@ -271,8 +289,8 @@ def test_what_is_written_while_topics_are_signed_is_not_replaced(
 
     monkeypatch.setattr(adopt, "deliver", signing_late)
     with pytest.raises(Refused, check=coded("adopt_state_changing")):
-        sign_all(look(settings, flow), unsigned=False)
-    assert sign_all(look(settings, flow), unsigned=False)
+        sign_all(look(settings, flow))
+    assert sign_all(look(settings, flow))
     assert "now" in read_notes(Cluster.connect(target.with_control(ControlKeys(NEW))), flow).pause
     with FenceTopic(source.with_control(ControlKeys(NEW)), flow) as fences:
         assert fences.read().records.keys() == {"r1", "r2"}
@@ -297,7 +315,7 @@ def test_the_order_of_fences_outlives_the_key(settings: Settings):
     with FenceTopic(side.with_control(ControlKeys(NEW)), flow) as new:
         assert set(new.read().records) == {"r2"}
         assert new.read().unreadable
-        sign_all(look(settings, flow), unsigned=False)
+        sign_all(look(settings, flow))
         assert new.read().records == before
         assert not new.read().unreadable
     append(side, flow, ControlKeys(NEW), (FenceMark.OPENING, "r2"))
@@ -314,9 +332,9 @@ def test_fences_that_the_first_adoption_left_out_are_signed_on_demand(settings: 
     append(side, flow, None, *((mark, "r1") for mark in (FenceMark.RAISED, *OPEN)))
     append(side, flow, ControlKeys(NEW), (FenceMark.RAISED, "r2"))
     assert len(values_in(side, names.fence_topic(flow.source, flow.target))) == 1
-    assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0
+    assert sum(sign_all(look(settings, flow)).values()) == 0
     assert look(settings, flow).lacks_mac, "a person decides"
-    sign_all(look(settings, flow), unsigned=True)
+    sign_all(look(settings, flow), SIGN_ALL)
     assert not look(settings, flow).lacks_mac
     signed = {run: record.mark for run, record in fences(side, flow, ControlKeys(NEW)).items()}
     assert signed == {"r1": FenceMark.OPENED, "r2": FenceMark.RAISED}
@@ -340,11 +358,11 @@ def test_an_adoption_that_was_killed_does_not_hold_up_the_next(
 
     monkeypatch.setattr(adopt, "deliver", killed)
     with pytest.raises(Killed):
-        sign_all(look(settings, flow), unsigned=False)
+        sign_all(look(settings, flow))
     monkeypatch.undo()
     with pytest.raises(Failed, check=coded("own_topic_hidden")):
-        sign_all(look(settings, flow), unsigned=False)
-    assert sum(sign_all(look(settings, flow, to_sign=True), unsigned=False).values()) > 0
+        sign_all(look(settings, flow))
+    assert sum(sign_all(look(settings, flow, to_sign=True)).values()) > 0
 
 
 class Killed(Exception):
@@ -365,7 +383,7 @@ def test_two_adoptions_at_once_erase_no_fence(settings: Settings, monkeypatch: p
         if not waiting:
             waiting.append((producer, records))
             with pytest.raises(Refused, check=coded("adopt_state_changing")):
-                sign_all(first, unsigned=False)
+                sign_all(first)
             if sent < ALL:
                 raise Killed
             return waiting.pop()
@@ -379,13 +397,13 @@ def test_two_adoptions_at_once_erase_no_fence(settings: Settings, monkeypatch: p
 
     monkeypatch.setattr(adopt, "deliver", interleaved)
     with pytest.raises((Killed, Refused)):
-        sign_all(look(settings, flow), unsigned=False)
+        sign_all(look(settings, flow))
     monkeypatch.undo()
     assert fences(side, flow, both) == before
     assert look(settings, flow).lacks_mac
-    assert sum(sign_all(look(settings, flow), unsigned=False).values())
+    assert sum(sign_all(look(settings, flow)).values())
     assert fences(side, flow, both) == fences(side, flow, ControlKeys(NEW)) == before
-    assert sum(sign_all(look(settings, flow), unsigned=False).values()) == 0
+    assert sum(sign_all(look(settings, flow)).values()) == 0
 
 
 def fences(settings: ClusterSettings, flow: FlowSettings, keys: ControlKeys | None) -> dict[str, FenceRecord]:
@@ -414,8 +432,8 @@ def test_an_entry_between_those_that_are_signed_again_keeps_its_order(
 
     monkeypatch.setattr(adopt, "deliver", slow)
     with pytest.raises(Refused, check=coded("adopt_state_changing")):
-        sign_all(look(settings, flow), unsigned=False)
+        sign_all(look(settings, flow))
     monkeypatch.undo()
     assert fences(side, flow, both)["r1"].lifted
-    sign_all(look(settings, flow), unsigned=False)
+    sign_all(look(settings, flow))
     assert fences(side, flow, ControlKeys(NEW))["r1"].lifted

@@ -7,6 +7,8 @@ import pytest
 from drkit.errors import Refused
 from drkit.failover import pending_fences
 from drkit.failover.core.request import RunRequest
+from drkit.flow_state.records import RoleRecord
+from drkit.flow_state.topic import StateTopic
 from drkit.local.cluster import LocalCluster
 from tests.support.errors import coded
 from tests.support.failover.fixtures import WorldFactory
@@ -31,3 +33,8 @@ def test_a_fence_is_not_lifted_without_a_reason_once_the_target_may_open(
         assert desk.resume(RunRequest())["state"] == "done"
     assert answers(world.source, topic, [b"x"]) == ["MSG_SIZE_TOO_LARGE"]
     assert answers(world.target, topic, [b"y"]) == [None]
+    with StateTopic(world.target, world.source.alias) as state:
+        state.load()
+        state.delete_all(RoleRecord, [topic])
+    with world.desk() as desk, pytest.raises(Refused, check=coded("lift_opens_both")):
+        pending_fences.lift(desk, [], "")  # the source has a record that the target was opened

@@ -142,7 +142,7 @@ def sign_map(flow: Flow, cluster: Cluster) -> None:
     found = adopt.TopicRecords(flow.map_topic, flow.target.alias, SignedTopic.MAP)
     adopt._read(found, cluster, NEW)
     records = adopt.FlowRecords(flow.settings, NEW, [found], {flow.target.alias: cluster})
-    assert adopt.sign_all(records, unsigned=False)
+    assert adopt.sign_all(records)
 
 
 def is_bulk(record: Record) -> bool:

@@ -88,7 +88,7 @@ OTHERS: Final[dict[str, tuple[State, ...]]] = {
     "drkit config show --plan": (A,),
     "drkit control adopt": (A,),
     "drkit control adopt --again": (A,),
-    "drkit control adopt --discard": (A,),
+    "drkit control adopt --discard {}": (A,),
     "drkit control check": (A,),
     "drkit divergence": (D, W),
     "drkit divergence --flow '{}'": (D, W),

@@ -12,8 +12,11 @@ import pytest
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.control_key import ControlKeys, SignedTopic
-from drkit.errors import Refused
+from drkit.errors import Refused, Usage
 from drkit.failover.adopt import (
+    NOTHING_DECIDED,
+    SIGN_ALL,
+    AdoptDecisions,
     FlowRecords,
     ReadRecord,
     Sign,
@@ -23,6 +26,7 @@ from drkit.failover.adopt import (
     log_entries,
     refuse_change,
     refuse_loss,
+    refuse_unknown,
 )
 from drkit.flow_state.names import ADOPTED, BEGUN, DONE, done_at
 from drkit.flow_state.source_fence.entries import FenceMark
@@ -48,8 +52,8 @@ def state(*records: tuple[str, Sign]) -> TopicRecords:
 def test_what_has_a_mac_wins_and_what_has_none_is_adopted_only_when_asked():
     found = state(("flow", Sign.NONE), ("promotion", Sign.CURRENT), ("promotion", Sign.NONE),
                   ("flow", Sign.NONE), ("not drkit's", Sign.NONE), ("acls", Sign.PREVIOUS))  # fmt: skip
-    assert [r.offset for r in found.newest(unsigned=False)] == [1, 5]
-    assert [r.offset for r in found.newest(unsigned=True)] == [1, 3, 5]
+    assert [r.offset for r in found.newest(NOTHING_DECIDED)] == [1, 5]
+    assert [r.offset for r in found.newest(SIGN_ALL)] == [1, 3, 5]
     assert [r.offset for r in found.foreign()] == [3]
     assert not found.is_signed()
     assert state(("promotion", Sign.NONE), ("promotion", Sign.CURRENT)).is_signed()
@@ -72,7 +76,7 @@ def entries(*values: bytes, sign: Sign) -> list[tuple[bytes, bytes, Sign]]:
 def signed(
     topic: TopicRecords, *, unsigned: bool = False, discard: bool = False
 ) -> list[bytes | None] | None:
-    written = log_entries(topic, unsigned=unsigned, discard=discard)
+    written = log_entries(topic, AdoptDecisions(unsigned, discard=[topic.name] if discard else []))
     return None if written is None else [value for _, _, value in written]
 
 
@@ -118,17 +122,17 @@ def test_one_forged_entry_of_a_pair_without_a_failover_can_be_discarded():
     forged = (b"r", b"forged")
     with pytest.raises(Refused, check=coded("journal_unsigned")) as refused:
         asyncio.run(Journal(KEYS, forged).read())
-    assert "drkit control adopt --discard" in refused.value.hint
+    assert "drkit control adopt --discard TOPIC" in refused.value.hint
     there = journal((*forged, Sign.NONE))
     found = FlowRecords(FLOW, KEYS, [there], {})
-    begun = _to_write(there, found, unsigned=False, discard=True)
+    begun = _to_write(there, found, AdoptDecisions(discard=[there.name]))
     assert begun == [(0, ADOPTED, BEGUN)]
     written = [*begun, (0, ADOPTED, DONE)]
     read = Journal(KEYS, forged, *((key, value) for _, key, value in written), forged)
     assert asyncio.run(read.read()) == []
     after = journal((*forged, Sign.NONE), *((k or b"", v or b"", Sign.CURRENT) for _, k, v in written))
     assert signed(after, unsigned=True) is None, "what was discarded is adopted no more"
-    assert _to_write(after, found, unsigned=False, discard=True) == []
+    assert _to_write(after, found, AdoptDecisions(discard=[after.name])) == []
 
 
 @pytest.mark.parametrize(
@@ -150,7 +154,7 @@ def test_an_adoption_counts_if_its_last_mark_names_its_first_one(marks: tuple[by
     log = [entry, *((ADOPTED, mark) for mark in marks)]
     there = journal((*entry, Sign.NONE), *((k, v, Sign.CURRENT) for k, v in log[1:]))
     assert signed(there, unsigned=True) == (None if ends else [b"forged"])
-    again = _to_write(there, FlowRecords(FLOW, KEYS, [there], {}), unsigned=False, discard=True)
+    again = _to_write(there, FlowRecords(FLOW, KEYS, [there], {}), AdoptDecisions(discard=[there.name]))
     assert again == ([] if ends else [(0, ADOPTED, BEGUN)])
     reading = Journal(KEYS, *log).read()
     if ends:
@@ -192,6 +196,33 @@ def test_a_state_that_was_never_adopted_is_not_discarded(sign: Sign):
     refuse_loss([state(("flow", Sign.CURRENT), ("acls", sign))])
 
 
+@pytest.mark.parametrize("sign", [Sign.NONE, Sign.WRONG])
+def test_a_key_is_signed_or_discarded_by_its_name_alone(sign: Sign):
+    """Compaction may have left a forged record instead of drkit's: a role, a pause, a replay's progress."""
+    there = state(("role/pay", sign), ("role/orders", sign), ("promotion", Sign.CURRENT))
+    found = FlowRecords(FLOW, KEYS, [there, state(("control-key", Sign.CURRENT))], {})
+
+    def written(decided: AdoptDecisions) -> list[tuple[bytes | None, bool]]:
+        return [(key, value is None) for _, key, value in _to_write(there, found, decided)]
+
+    assert written(NOTHING_DECIDED) == [(b"promotion", False)]
+    assert written(AdoptDecisions(discard=["role/pay"])) == [(b"promotion", False), (b"role/pay", True)]
+    assert written(AdoptDecisions(sign=["role/pay"])) == [(b"role/pay", False), (b"promotion", False)]
+    refuse_unknown(found.topics, AdoptDecisions(sign=["role/pay"], discard=["role/orders"]))
+    with pytest.raises(Usage, check=coded("adopt_name_unknown")) as unknown:
+        refuse_unknown(found.topics, AdoptDecisions(discard=["role/pays"]))
+    assert "role/orders, role/pay" in unknown.value.hint
+
+
+def test_records_of_the_offset_map_are_not_discarded():
+    """Their partition stops. Without them the positions before would be called exact."""
+    key, value = pairs([(MapKey(UUID(int=1), UUID(int=2), 0), INTENT)])[0]
+    forged = ReadRecord(0, 0, key, value, Sign.NONE)
+    topic = TopicRecords("drkit-offset-map.a.internal", "b", SignedTopic.MAP, [forged], {0: 1})
+    assert topic.foreign() == [forged]
+    assert topic.names() == set()
+
+
 def test_what_was_written_since_it_was_read_is_not_replaced():
     """While an operator reads the question, a failover promotes."""
     read = state(("promotion", Sign.CURRENT))
@@ -220,13 +251,13 @@ def test_a_map_that_is_signed_again_says_what_it_said(seed: int):
     records = [ReadRecord(0, n, key, value, Sign.PREVIOUS) for n, (key, value) in enumerate(log)]
     topic = TopicRecords("drkit-offset-map.a.internal", "b", SignedTopic.MAP, records, {0: len(log)})
     found = FlowRecords(FLOW, KEYS, [topic], {})
-    again = [(key or b"", value) for _, key, value in _to_write(topic, found, unsigned=False, discard=False)]
+    again = [(key or b"", value) for _, key, value in _to_write(topic, found, NOTHING_DECIDED)]
     assert read_map(log, again) == read_map(log)
     assert read_map(log, again[1:]) != read_map(log), "else these schedules show nothing"
     assert read_map(log, again, again[:1]) == read_map(log), "the mark counts at its own offset only"
     topic.records += [ReadRecord(0, len(log) + n, k, v, Sign.CURRENT) for n, (k, v) in enumerate(again)]
     assert topic.is_signed()
-    assert _to_write(topic, found, unsigned=False, discard=False) == []
+    assert _to_write(topic, found, NOTHING_DECIDED) == []
 
 
 def test_a_doubt_outlives_the_mark():
@@ -257,4 +288,4 @@ def valid_values(
     topic = TopicRecords(TOPIC, "b", SignedTopic.STATE, signatures={0: signatures()})
     for offset, (key, value, headers) in enumerate(log):
         _take(topic, KEYS, 0, Record(offset, 0, key, value, headers))
-    return {record.key: record.value for record in topic.newest(unsigned=False)}
+    return {record.key: record.value for record in topic.newest(NOTHING_DECIDED)}

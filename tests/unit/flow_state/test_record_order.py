@@ -20,12 +20,13 @@ from drkit.control_key import (
     WINDOW_SECONDS,
     ControlKey,
     ControlKeys,
+    mac_of,
 )
 from drkit.kafka.reading.compacted import NewestValues
 from drkit.model import TopicPartition
 from drkit.offset_map.bucket import adopted_at
 from drkit.wire import Record
-from tests.support.flow_state.keys import PLACE, earlier_form, signatures
+from tests.support.flow_state.keys import KEYS, PLACE, earlier_form, signatures
 from tests.support.flow_state.old_bytes import RECORDS
 from tests.support.flow_state.old_macs import MACS, TOMBSTONE
 
@@ -170,6 +171,15 @@ def test_after_a_clock_that_was_far_ahead_later_copies_stay_young():
     assert newest([*log, copy]) == {b"lease": b"ahead"}
     log.append(write(b"vote", b"1", log, later_ms))
     assert newest([log[-1], copy])[b"pause"] == b"1", "compaction has removed the others"
+
+
+def test_an_order_after_which_there_is_none_does_not_count():
+    """Whoever has the key could end all writing, and the change of the key."""
+    for order in (1 << 64) - 1, (1 << 63) + 1:
+        mac = mac_of(KEYS.current, PLACE, b"pause", None, order)
+        reader = signatures()
+        assert "no order for later records" in reader.refused(b"pause", None, {HEADER: mac})
+        assert reader.refused(b"pause", b"1", reader.headers(b"pause", b"1")) == ""
 
 
 def test_memory_of_orders_is_bounded_by_the_window():

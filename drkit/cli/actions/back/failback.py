@@ -146,7 +146,6 @@ def _shown(run: Failback, ways: FlowPair, *, verbose: bool) -> Iterator[object]:
 
 
 def _typed(done: StageReport) -> dict[str, Any]:
-    """Return the report of a stage with commands that are complete."""
     given = session().given
     of_flow = given._replace(flow=done.flow if given.flow else "")
     return done.report | {"next": [with_given_options(line, of_flow) for line in done.report["next"]]}
