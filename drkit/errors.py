@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from drkit.catalogue import ERRORS, filled
+from drkit.counted import first_of
 
 
 class DrkitError(Exception):
@@ -67,9 +68,17 @@ def in_line(*parts: str) -> str:
 
 
 def raise_first(refused: Mapping[Any, DrkitError]) -> None:
-    """Raise the first error of a change that was refused in part, if it has one."""
-    for error in refused.values():
+    """Raise an error of a change that was refused in part, preferably that of an unanswered request."""
+    for error in sorted(refused.values(), key=lambda error: not isinstance(error, ClusterUnreachable)):
         raise error
+
+
+def raise_refused(code: str, where: str, refused: Mapping[Any, DrkitError], **words: str) -> None:
+    """Raise Failed with a code if a part of a change was refused, or the error of an unanswered request."""
+    raise_first({part: error for part, error in refused.items() if isinstance(error, ClusterUnreachable)})
+    if refused:
+        evidence = first_of(sorted(f"{part}: {error.evidence}" for part, error in refused.items()))
+        raise Failed(code, where=where, evidence=evidence, **words)
 
 
 def restored(kind: type[DrkitError], fields: Mapping[str, Any]) -> DrkitError:

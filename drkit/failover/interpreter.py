@@ -75,8 +75,10 @@ def request_errors() -> Iterator[None]:
 
 T = TypeVar("T")
 
-_AGAIN_SECONDS: Final = 20.0
-"""Time for retries after the first silence in a step, until another broker is leader and coordinator."""
+_AGAIN_SECONDS: Final = 90.0
+"""Time for retries after the first silence in a step. A broker waits 30 s for a frozen controller
+(`controller.socket.timeout.ms`), from the first request that it gets, until it forwards requests to the next
+one; of three brokers two may do so, one after the other. Leaders change sooner."""
 _PAUSE_SECONDS: Final = 0.5
 _MOST_STEPS_BACK: Final = 5
 """Limit in one process; then a person decides."""
@@ -202,11 +204,9 @@ class Interpreter:
                 work(row)
             except RawError as error:
                 # Another class: a watch ignores a request without an answer, and reports a held run.
+                where = f"{row.step} of {self.context.flow.name}"
                 raise Failed(
-                    error.code,
-                    where=f"{row.step} of {self.context.flow.name}",
-                    evidence=error.evidence,
-                    hint=f"see drkit status, then: {self._table.resume}",
+                    error.code, where=where, evidence=error.evidence, hint="see drkit status"
                 ) from error
             except StopAsked as asked:
                 raise interrupted(self.context, self.journal.run, row, changed=self._has_changed) from asked
@@ -221,12 +221,15 @@ class Interpreter:
         if not aborting and not self._has_changed:
             body = {"state": RunState.REFUSED.value, "step": step.value, "error": error.as_dict()}
             self.journal.write(EntryKind.END, None, "", body)
-        else:
-            self.journal.write(EntryKind.HELD, step, "", {"error": error.as_dict()})
+            return
+        if not any(option in error.hint for option in ("--resume", "--abort")):
+            command = self._table.abort if aborting else self._table.resume
+            error.hint = "; then: ".join(filter(None, (error.hint, str(command))))
+        self.journal.write(EntryKind.HELD, step, "", {"error": error.as_dict()})
 
     def _run(self, row: StepRow) -> None:
         context, step = self.context, self.steps[row.step]
-        self._awake(row.step, partial(step.announce, context, begun=self._opened))
+        self._patient(row.step, partial(step.announce, context, begun=self._opened))
         began = context.clock()
         self._tell(row.step, row.does)
         self.journal.write(EntryKind.INTENT, row.step, "", {})
@@ -242,18 +245,25 @@ class Interpreter:
             self._tell(row.step, note)
 
     def _worked(self, name: StepName) -> tuple[StepResult, StepResult]:
-        """Return the result and the proof of a step; while a broker goes away, the step may be repeated."""
-        step, context = self.steps[name], self.context
-        deadline = float("inf")
+        """Return the result and the proof of a step."""
+
+        def work() -> tuple[StepResult, StepResult]:
+            done = self.steps[name].run(self.context)
+            # Only the step's own proof sees its evidence until it is proven.
+            self.journal.found[name] = done.evidence
+            return done, self.steps[name].prove(self.context)
+
+        return self._patient(name, work)
+
+    def _patient(self, name: StepName, work: Callable[[], T]) -> T:
+        """Return the result of `work`; repeat it while a broker goes away."""
+        context, deadline = self.context, float("inf")
         while True:
             try:
-                done = self._awake(name, lambda: step.run(context))
-                # Only the step's own proof sees its evidence until it is proven.
-                self.journal.found[name] = done.evidence
-                return done, self._awake(name, lambda: step.prove(context))
+                return self._awake(name, work)
             except ClusterUnreachable as error:
                 deadline = min(deadline, context.clock() + _AGAIN_SECONDS)
-                if context.clock() >= deadline:
+                if context.clock() >= deadline or context.is_stopped():
                     raise
                 self._tell(name, f"again, a broker did not answer: {error.in_short}")
                 context.forget_admin()
@@ -276,7 +286,7 @@ class Interpreter:
     def _undo(self, row: StepRow) -> None:
         self._tell(row.step, "rolled back")
         self.journal.write(EntryKind.UNDO, row.step, "", {})
-        done = self._awake(row.step, lambda: self.steps[row.step].undo(self.context))
+        done = self._patient(row.step, lambda: self.steps[row.step].undo(self.context))
         self.journal.write(
             EntryKind.UNDONE, row.step, "", {"evidence": done.evidence, "notes": list(done.notes)}
         )

@@ -26,8 +26,8 @@ from confluent_kafka.admin import (
 from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from drkit.clock import monotonic
-from drkit.counted import counted, first_of
-from drkit.errors import DrkitError, Failed, NotAuthorized, raise_first
+from drkit.counted import counted
+from drkit.errors import DrkitError, Failed, NotAuthorized, raise_first, raise_refused
 from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.raw import RawCluster, RawError, ask_once
 from drkit.kafka.requests import TopicMetadata, metadata
@@ -185,10 +185,7 @@ def alter_topic_configs(
 
 def refuse_unset(code: str, cluster: Cluster, refused: Mapping[str, DrkitError], done: str) -> None:
     """Raise Failed with a code if topics refused their settings. `done`: what was to be done with them."""
-    if refused:
-        evidence = first_of(f"{topic}: {error}" for topic, error in sorted(refused.items()))
-        topics = counted(len(refused), "topic")
-        raise Failed(code, where=cluster.alias, evidence=evidence, topics=topics, done=done)
+    raise_refused(code, cluster.alias, refused, topics=counted(len(refused), "topic"), done=done)
 
 
 def delete_topics(cluster: Cluster, names: Iterable[str]) -> dict[str, DrkitError]:

@@ -129,6 +129,8 @@ class Context:
 
         :param certain: if the lease is old only by its machine's clock, wait some seconds for a renewal
         """
+        if certain:  # reading a cluster with a frozen broker takes longer than a lease lasts
+            self.state.load()
         holder = self.kept.lease.look(self.state.records, self.wall(), self.clock())
         while certain and holder is not None and holder.alive and not self.kept.lease.is_renewed:
             by_clock = replicator_of(self.state.records, self.wall())

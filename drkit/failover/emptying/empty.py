@@ -12,7 +12,7 @@ from typing import Final
 
 from drkit.clock import boottime
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
+from drkit.errors import Failed, Refused, raise_first
 from drkit.kafka import codes
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
@@ -125,10 +125,7 @@ def put_back(admin: Cluster, before: Settings) -> None:
 
 
 def _alter(admin: Cluster, settings: Settings) -> None:
-    failed = alter_topic_configs(admin, {topic: dict(values) for topic, values in settings.items()})
-    if failed:
-        silent: list[DrkitError] = [e for e in failed.values() if isinstance(e, ClusterUnreachable)]
-        raise (silent or [failed[t] for t in sorted(failed)])[0]
+    raise_first(alter_topic_configs(admin, {topic: dict(values) for topic, values in settings.items()}))
 
 
 def _describe(tp: TopicPartition, offset: int, answer: Deleted | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
-from drkit.errors import ClusterUnreachable, DrkitError
+from drkit.errors import ClusterUnreachable, DrkitError, raise_refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import refused_elsewhere, work_elsewhere
 from drkit.failover.fencing.methods import (
@@ -19,7 +19,6 @@ from drkit.failover.fencing.methods import (
     AclFence,
     SizeFence,
     put_or_delete,
-    raise_refused,
     recorded_acls,
     recorded_sizes,
 )

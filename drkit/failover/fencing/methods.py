@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from drkit.config import ClusterSettings
 from drkit.counted import first_of
-from drkit.errors import DrkitError, Failed, Refused
+from drkit.errors import Refused, raise_refused
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, StateRecord
 from drkit.flow_state.source_fence.entries import FenceRecord
 from drkit.flow_state.topic import StateTopic
@@ -280,13 +280,6 @@ def _alter(
         and (only is None or own_value(existing[topic], MAX_MESSAGE_BYTES) == only)
     }
     raise_refused("fence_failed", settings.alias, alter_topic_configs(cluster, changes), done=done)
-
-
-def raise_refused(code: str, where: str, refused: Mapping[Any, DrkitError], **words: str) -> None:
-    """Raise Failed with a code if a part of a change was refused."""
-    if refused:
-        evidence = first_of(f"{what}: {error.evidence}" for what, error in refused.items())
-        raise Failed(code, where=where, evidence=evidence, **words)
 
 
 FenceMethod = AclFence | SizeFence

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, NotAuthorized, Refused
+from drkit.errors import ClusterUnreachable, NotAuthorized, Refused, raise_refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
@@ -23,7 +23,6 @@ from drkit.failover.fencing.methods import (
     SizeFence,
     fence_acls,
     put_or_delete,
-    raise_refused,
     recorded_acls,
     recorded_sizes,
     refusing_own,

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from drkit.counted import counted, first_of
-from drkit.errors import ClusterUnreachable, DrkitError, Failed
+from drkit.errors import DrkitError, Failed, raise_refused
 from drkit.failover.checks.home_acls import REMOVE, HomeAcls, look_home_acls
 from drkit.failover.checks.late_groups import late_topics
 from drkit.failover.checks.scope import copied_of
@@ -149,8 +149,7 @@ class OpenStep(Step):
         with context.effect(self.name, "settings", settings=settings) as outcome:
             failed = alter_topic_configs(context.target_admin(), settings)
             outcome["refused"] = {t: e.evidence for t, e in failed.items()}
-        if failed:
-            raise _refused("settings of topics", context, failed)
+        raise_refused("open_refused", context.flow.target, failed, what="settings of topics")
         topics, target = counted(len(scope.topics), "topic"), context.flow.target
         notes = [*emptied, f"{topics} of {target} open for producers"]
         notes += [f"topic {topic} remains: {why}" for topic, why in sorted(late.items())]
@@ -190,8 +189,7 @@ class OpenStep(Step):
                 outcome["skipped"] = error.what
                 return f"ACLs of producers are not needed: {error.what}"
             outcome["refused"] = {str(a): e.evidence for a, e in refused.items()}
-        if refused:
-            raise _refused("ACLs", context, {str(a): e for a, e in refused.items()})
+        raise_refused("open_refused", context.flow.target, refused, what="ACLs")
         lifted = f"; {_lifted('a guard', _denies_first(given.lift))}" if given.lift else ""
         return f"{counted(len(given.grant), 'ACL')} given to producers{lifted}"
 
@@ -323,10 +321,3 @@ def _lifted(what: str, acls: Collection[str]) -> str:
 
 def _shown(settings: Mapping[str, str | None]) -> str:
     return ", ".join(f"{k} = {'default' if v is None else v}" for k, v in sorted(settings.items()))
-
-
-def _refused(what: str, context: Context, failed: Mapping[str, DrkitError]) -> DrkitError:
-    if silent := [e for e in failed.values() if isinstance(e, ClusterUnreachable)]:
-        return silent[0]  # a broker went away; the target refused nothing
-    shown = first_of(f"{name}: {e.evidence}" for name, e in sorted(failed.items()))
-    return Failed("open_refused", where=context.flow.target, evidence=shown, what=what)

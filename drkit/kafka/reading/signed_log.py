@@ -19,8 +19,8 @@ from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.control_key import LONGEST_KEY, REPLAYED, WHO_WRITES, Signatures
 from drkit.counted import is_reported
-from drkit.errors import DrkitError, Failed, NotAuthorized
-from drkit.kafka.clients import KafkaException, Producer, deliver, is_fenced, own_producer
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, NotAuthorized
+from drkit.kafka.clients import KafkaError, KafkaException, Producer, deliver, is_fenced, own_producer
 from drkit.kafka.reading.log_tail import LogRestarted, LogTail
 from drkit.kafka.transport import may_send
 from drkit.model import TopicPartition
@@ -196,8 +196,9 @@ class SignedLog:
             may_send()
             self._producer = self._producer or log_producer(self._settings)
             delivery = deliver(self._producer, self.name, signed, _WRITE_SECONDS)
-            if evidence := delivery.evidence:
-                raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
+            if failed := delivery.failed:
+                kind = ClusterUnreachable if failed[0].code() == KafkaError._MSG_TIMED_OUT else Failed  # noqa: SLF001  the constant's only name
+                raise kind("own_topic_unwritable", where=self.where, evidence=delivery.evidence)
             if macs:
                 self.read()
             return None if macs & self._awaited else delivery.first[0]

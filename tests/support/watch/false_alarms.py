@@ -15,14 +15,13 @@ import sys
 import threading
 import uuid
 
-from kafka import KafkaAdminClient
-
 from drkit.clock import wall_ms
 from drkit.config import Settings
 from drkit.detect.awake import AwakeClock
 from drkit.detect.noticeboard import Noticeboard
 from drkit.detect.seen import Sight
 from drkit.detect.votes import Vote
+from tests.support.local.controller import active_controller
 from tests.support.waiting import eventually
 from tests.support.watch.undisturbed import CUT, FLOW, SLOW, Scene, Story, lookout, watch
 from tests.support.watch.world import World
@@ -71,12 +70,10 @@ def controller_failover(scene: Scene, story: Story) -> None:
     primary = scene.world.primary
 
     def depose() -> None:
-        admin = KafkaAdminClient(bootstrap_servers=primary.bootstrap())
-        leader = admin.describe_metadata_quorum()["topics"][0]["partitions"][0]["leader_id"]
-        admin.close()
-        primary.broker(leader).kill()
+        controller = active_controller(primary)
+        controller.kill()
         scene.wait(4.0, 8.0)
-        primary.broker(leader).restart()
+        controller.restart()
         scene.wait(1.0, 5.0)
 
     watch(scene, story, scene.world.settings(detection={}), depose)

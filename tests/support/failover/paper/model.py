@@ -116,9 +116,17 @@ class Paper:
         self.flow = SimpleNamespace(name="a->b", source="a")
         self.told: list[StepProgress] = []
         self.tell = self.told.append
+        self.loop = SimpleNamespace(sleep=None)
+        self.waited = 0.0
 
     def clock(self) -> float:
-        return float(len(self.journal.run.entries))
+        return len(self.journal.run.entries) + self.waited
+
+    def run(self, _sleep: object, seconds: float) -> None:
+        self.waited += seconds
+
+    def forget_admin(self) -> None:
+        """No client is kept here."""
 
     def is_stopped(self) -> bool:
         return False
