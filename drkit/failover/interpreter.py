@@ -217,8 +217,7 @@ class Interpreter:
             raise
 
     def _held(self, step: StepName, error: DrkitError) -> None:
-        aborting = self.journal.run.state is RunState.ABORTING
-        if not aborting and not self._has_changed:
+        if self.journal.run.state is not RunState.ABORTING and not self._has_changed:
             body = {"state": RunState.REFUSED.value, "step": step.value, "error": error.as_dict()}
             self.journal.write(EntryKind.END, None, "", body)
             return
@@ -267,6 +266,7 @@ class Interpreter:
                     raise
                 self._tell(name, f"again, a broker did not answer: {error.in_short}")
                 context.forget_admin()
+                context.drop_source()
                 context.run(context.loop.sleep, _PAUSE_SECONDS)
 
     def _awake(self, name: StepName, work: Callable[[], T]) -> T:

@@ -28,8 +28,8 @@ OPEN, WAITING = 2, 50
 class Story:
     """One topic of one partition; opens transactions in it."""
 
-    def __init__(self, world: World, primary: LocalCluster) -> None:
-        self.world, self.primary, self.topic = world, primary, world.name("orders")
+    def __init__(self, world: World, primary: LocalCluster, topic: str = "") -> None:
+        self.world, self.primary, self.topic = world, primary, topic or world.name("orders")
 
     def look(self) -> FlowStatus:
         settings = self.world.settings
@@ -73,7 +73,7 @@ class Story:
         )
         assert done.returncode == 0, done.stdout + done.stderr
 
-    def hang(self) -> int:
+    def hang(self, waiting: int = WAITING) -> int:
         """A transaction that no coordinator knows, and records of others after it; its producer id."""
         world, topic = self.world, self.topic
         identity = world.ask(world.source, new_producer_id)
@@ -88,7 +88,7 @@ class Story:
             return int(answer.responses[0].partition_responses[0].error_code)
 
         assert world.ask(world.source, append) == 0
-        fill(world.source, topic, WAITING, first=2000)
+        fill(world.source, topic, waiting, first=2000)
         return int(identity.id)
 
 
