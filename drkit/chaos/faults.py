@@ -205,7 +205,6 @@ def _replace(file: Path, data: bytes, evidence: str) -> Iterator[str]:
 
 @_fault("spoil", "endpoint")
 def _spoil(stage: ScenarioStage, _target: str) -> Iterator[str]:
-    """Let the endpoint file hold something else, so that clients cannot be repointed."""
     file = stage.endpoint_file
     return _replace(file, b"not an endpoint\n", f"{file} holds something else")
 
@@ -285,7 +284,6 @@ def _join(stage: ScenarioStage, target: str) -> Iterator[str]:
 
 @_fault("advance", *IDLE_GROUPS)
 def _advance(stage: ScenarioStage, group: str) -> str:
-    """Commit later positions of a group without members on the primary."""
     later = {tp: offset + 1 for tp, offset in stage.committed(PRIMARY, group).items()}
     stage.commit(PRIMARY, group, later)
     return f"group {group} has committed {sorted(later.values())}"

@@ -100,5 +100,4 @@ def _near(y: float) -> float:
 
 
 def _far(y: float) -> float:
-    """By the tail's asymptote (Mills' ratio), where floating point has no small enough numbers."""
     return (y * y / 2 + log(y * sqrt(2 * pi))) / log(10)

@@ -276,7 +276,6 @@ class ScenarioHistory:
         return failovers
 
     def _is_after_open(self, f: Failover, record: Record) -> bool:
-        """Return whether a record was sent after OPEN; the line of its client may be late."""
         index, e = self.acked[record]
         return index > f.opened and e.is_sent_after(self.events[f.opened])
 

@@ -343,7 +343,6 @@ class Failback:
 
     @property
     def _topics(self) -> tuple[str, ...]:
-        """The topics that fail back, or none for all. Their names are the same on both sides."""
         return tuple(sorted(self.ways.topics))
 
     def _switched_topics(self) -> tuple[str, ...]:

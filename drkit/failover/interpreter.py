@@ -217,7 +217,8 @@ class Interpreter:
             raise
 
     def _held(self, step: StepName, error: DrkitError) -> None:
-        if self.journal.run.state is not RunState.ABORTING and not self._has_changed:
+        aborting = self.journal.run.state is RunState.ABORTING
+        if not aborting and not self._has_changed:
             body = {"state": RunState.REFUSED.value, "step": step.value, "error": error.as_dict()}
             self.journal.write(EntryKind.END, None, "", body)
             return

@@ -197,7 +197,6 @@ class FlowThread:
         return int(self._once and bool(incomplete))
 
     def _records(self) -> int:
-        """Copied since the start; of tasks that ended without a report, what was seen on the target."""
         progress = self.job.progress
         reported = progress.totals.records if progress is not None else 0
         return max(reported, self._seen.records if self._seen is not None else 0)

@@ -225,7 +225,6 @@ def _sync_needs(flow: FlowSettings) -> Sides:
 
 
 def _heartbeat_topics(flow: FlowSettings, seen: SourceNames, *, once: bool) -> list[str]:
-    """Return topics of heartbeats that will be copied: the existing ones, and drkit's own."""
     own = {HEARTBEATS} if flow.emit_heartbeats and not once else set()
     return sorted({t for t in seen.topics if flow.is_heartbeats(t)} | own)
 

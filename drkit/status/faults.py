@@ -179,7 +179,6 @@ def _unread(status: FlowStatus, pair: PairStatus) -> Iterator[Fault]:
 
 
 def _held_runs(pair: PairStatus) -> Iterator[Fault]:
-    """Yield a fault for a run that waits for an operator: producers may be refused on both sides."""
     topics = [t for t in pair.topics if t.is_held]
     if topics:
         yield Fault(RUN_HELD, f"{counted(len(topics), 'topic', 'waits')} for a person: {topics[0].why}")

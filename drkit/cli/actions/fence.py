@@ -89,7 +89,6 @@ def _question(agreed: DueFences, source: str) -> str:
 
 
 def _filled(told: Mapping[str, Any]) -> dict[str, Any]:
-    """What a person reads, without what is empty: a fence that was put up has no debt any more."""
     inner = {name: _filled(value) if isinstance(value, Mapping) else value for name, value in told.items()}
     return {name: value for name, value in inner.items() if value not in ("", [], {})}
 

@@ -62,7 +62,6 @@ def shown_return(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _is_undone(report: Mapping[str, Any], step: str) -> bool:
-    """Whether an abort has put back what a step did: positions, where no topic was left begun."""
     began = any(s["step"] == StepName.BEGIN.value for s in report["steps"])
     return report["state"] == RunState.ABORTED.value and step == StepName.DEMOTE.value and not began
 

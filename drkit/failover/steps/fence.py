@@ -36,6 +36,7 @@ from drkit.status.pair.reading import open_by_acl
 
 _REMEMBERED_SECONDS: Final = 5.0
 """A silent primary is asked again after this time, so that one that is back is fenced at once."""
+_UNFENCED_SECONDS: Final = 30.0
 _STOP: Final = "stop"
 _DEBT: Final = "debt"
 _ELSEWHERE: Final = "elsewhere"
@@ -51,6 +52,9 @@ class FenceStep(Step):
     """FENCE: keeps clients from writing to the old primary, and proves it."""
 
     name: StepName = StepName.FENCE
+    _until = float("inf")
+    """Time after which a primary that answers and takes no fence, as without most of its controllers, is left
+    unfenced, if data loss is accepted."""
 
     def plan(self, context: Context) -> list[StepEffect]:
         alias, number = context.flow.source, len(context.scope.topics)
@@ -78,9 +82,17 @@ class FenceStep(Step):
             try:
                 result = self._answering(context, source)
                 return StepResult(result.evidence, (*notes, *result.notes))
-            except RawError as error:
+            except ClusterUnreachable as error:
+                self._until = min(self._until, context.clock() + _UNFENCED_SECONDS)
+                if self._may_stay_open(context) and context.clock() >= self._until:
+                    return self._leave_pending(context, str(error), answered=True)
+                if not isinstance(error, RawError):
+                    raise
                 context.lose_source(error)
         return self._silent(context)
+
+    def _may_stay_open(self, context: Context) -> bool:
+        return not context.request.planned and bool(context.request.accept_data_loss)
 
     def prove(self, context: Context) -> StepResult:
         result = context.result(self.name)
@@ -145,7 +157,7 @@ class FenceStep(Step):
         try:
             method = self.method(context)
         except Refused as error:  # the fence could be applied, but not proven
-            if context.request.planned or not context.request.accept_data_loss:
+            if not self._may_stay_open(context):
                 raise
             return self._leave_pending(context, error.in_short, answered=True)
         how, seconds = _ELSEWHERE, context.settings.failover.fence.seconds
@@ -201,7 +213,7 @@ class FenceStep(Step):
         )
 
     def _unproven(self, context: Context, proof: Proof) -> StepResult:
-        if context.request.planned or not context.request.accept_data_loss:
+        if not self._may_stay_open(context):
             raise unproven(proof, context.flow.source, _UNFENCED)
         reason = f"it {proof.in_words}: {proof.places}"
         return self._leave_pending(context, reason, answered=True)

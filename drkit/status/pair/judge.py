@@ -100,7 +100,6 @@ def _still_open(sides: TopicSides, promoted: Way) -> str:
 
 
 def _lost_fence(promoted: Way, run: RunUnderWay) -> bool:
-    """Return whether a fence is missing during a return for another reason than the return's step."""
     if promoted.fence is FenceSeen.GONE:
         return bool(run.held) or run.step in _KEEPS_FENCE
     return bool(run.held) and run.step not in _LIFTS_FENCE
