@@ -128,6 +128,9 @@ class Paper:
     def forget_admin(self) -> None:
         """No client is kept here."""
 
+    def drop_source(self) -> None:
+        """No connection is kept here."""
+
     def is_stopped(self) -> bool:
         return False
 
