@@ -18,7 +18,7 @@ from drkit.control_key import LONGEST_KEY, MOST_REFUSED
 from drkit.detect.noticeboard import read_notes, topic_name
 from drkit.failover.core.reverse import _read_state
 from drkit.flow_state.creation import ensure_state_topic
-from drkit.flow_state.names import journal_topic
+from drkit.flow_state.names import journal_topic, state_topic
 from drkit.flow_state.records import ClustersRecord, Role, RoleRecord, SourceSeenRecord
 from drkit.flow_state.state import Damaged
 from drkit.flow_state.topic import StateTopic
@@ -179,7 +179,7 @@ def test_a_journal(settings: ClusterSettings, flow: FlowSettings, control: objec
 @pytest.mark.parametrize("in_header", [False, True])
 def test_open_transactions(settings: ClusterSettings, flow: FlowSettings, *, in_header: bool):
     """Without a control key each record may be drkit's."""
-    name = topic_name(flow)
+    name = state_topic(flow.source)
     create(settings, name)
     out = attacker(settings, transactional_id=f"shop-{uuid.uuid4().hex}")
     out.init_transactions(30)
