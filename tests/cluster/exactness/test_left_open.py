@@ -143,7 +143,10 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
     assert answers.status_upstream() == (COPIED if missing == "data" else None)
     truth.asked += answers.exact(range(5 * COPIED))
     known = truth.is_exact(more_than=5 * COPIED - 1)["exact before"]
-    assert known == (1 if missing == "data" else COPIED + 1), "of an open transaction no position is known"
+    if missing == "data":
+        assert known == 1, "of an open transaction no position is known"
+    else:  # the answer waited for the map: by then a later transaction may be committed
+        assert known in range(COPIED + 1, 5 * COPIED + 2, COPIED)
     assert [e["committed"] for e in flow.events("transaction_ended")] == [True]
 
 

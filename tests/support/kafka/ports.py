@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 import socket
 import threading
+from typing import Final
 
 
 class Silent:
@@ -33,7 +34,12 @@ def silent() -> Iterator[Silent]:
         yield Silent(port)
 
 
+_BOUND: Final[list[socket.socket]] = []
+"""Ports at which nothing listens: as long as they are bound, no broker of another test gets them."""
+
+
 def closed() -> str:
     """An address at which nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as port:
-        return f"127.0.0.1:{port.getsockname()[1]}"
+    _BOUND.append(port := socket.socket())
+    port.bind(("127.0.0.1", 0))
+    return f"127.0.0.1:{port.getsockname()[1]}"
