@@ -211,7 +211,6 @@ def _spoil(stage: ScenarioStage, _target: str) -> Iterator[str]:
 
 @_fault("overtake", "endpoint")
 def _overtake(stage: ScenarioStage, _target: str) -> Iterator[str]:
-    """Let the endpoint file have a newer term, as after a later run; it names the standby."""
     newer = Endpoint(_NEWER_TERM, STANDBY, stage.clusters[STANDBY].cluster_id, stage.bootstrap(STANDBY))
     return _replace(stage.endpoint_file, newer.to_json().encode(), f"the endpoint has term {_NEWER_TERM}")
 

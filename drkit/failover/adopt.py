@@ -92,6 +92,8 @@ class TopicRecords:
     """What verified each partition, and signs what is written after its records."""
     hidden: int | None = None
     """First offset of a transaction that was open, or None."""
+    passed_over: str = ""
+    """Why readers pass over a batch, which may have replaced any record, or empty."""
     unreachable: str = ""
     """The reason why it was not read (its cluster, the source, does not answer), or empty if it was."""
 
@@ -255,14 +257,14 @@ class FlowRecords:
         """Return whether an adoption was done before: then records without a MAC were written by others."""
         marker = ControlKeyRecord.key().encode()
         state = [t for t in self.topics if t.kind is SignedTopic.STATE]
-        return any(r.key == marker for t in state for r in t.records)
+        known = any(r.key == marker or is_valid(r) for t in state for r in t.records)
+        return known or any(t.passed_over for t in state)  # such a batch may have replaced the marker
 
     @property
     def lacks_mac(self) -> bool:
         """Return whether a record that drkit needs has no valid MAC."""
-        return any(
-            log_entries(t, SIGN_ALL) is not None if t.kind in LOGS else t.foreign() for t in self.topics
-        )
+        logs = any(log_entries(t, SIGN_ALL) is not None for t in self.topics if t.kind in LOGS)
+        return logs or any(t.passed_over or t.foreign() for t in self.topics if t.kind not in LOGS)
 
     def to_json(self) -> list[dict[str, object]]:
         """Return the topics as plain data, for the decision."""
@@ -275,6 +277,8 @@ class FlowRecords:
 
 
 def _shown(topic: TopicRecords) -> str:
+    if topic.passed_over:
+        return f"unknown: {topic.passed_over}"
     if topic.kind in LOGS | {SignedTopic.MAP}:
         return str(len(topic.undecided() if topic.kind in LOGS else topic.foreign()))
     return first_of([name_in(r)[:80] for r in topic.foreign()], 20) or "none"
@@ -360,25 +364,31 @@ def _to_write(topic: TopicRecords, found: FlowRecords, decided: AdoptDecisions) 
         marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
         records = [*marks, *records]
     records += [(r.partition, r.key, None) for r in topic.foreign() if name_in(r) in decided.discard]
-    if topic.kind is SignedTopic.STATE and (decided.all_signed or not found.adopted):
-        marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
+    marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
+    is_marked = any(r.key == marker.key().encode() for r in topic.records)
+    if topic.kind is SignedTopic.STATE and (decided.all_signed or not is_marked):
         records.append((0, marker.key().encode(), marker.encode()))
     return records
 
 
 def _read(topic: TopicRecords, cluster: Cluster, keys: ControlKeys) -> None:
     """Read a topic from its first record to its end. Raises DrkitError."""
-    topic.records, topic.ends, topic.signatures, topic.hidden = [], {}, {}, None
+    topic.records, topic.ends, topic.signatures, topic.hidden, topic.passed_over = [], {}, {}, None, ""
     described = describe_topics(cluster, [topic.name]).get(topic.name)
     with closing(EventLoop()) as loop, closing(RawCluster(loop, cluster.settings, "adopt")) as raw:
         for partition in described.leaders if described is not None else ():
             at = TopicPartition(topic.name, partition)
             signed = topic.signatures[partition] = Signatures(keys, at)
             take, in_order = partial(_take, topic, keys, partition), topic.kind is SignedTopic.MAP
-            ends = LogTail(raw, at, take, signatures=signed, in_order=in_order).read(_READ_SECONDS)
+            note = partial(_pass_over, topic)
+            ends = LogTail(raw, at, take, note, signatures=signed, in_order=in_order).read(_READ_SECONDS)
             topic.ends[partition] = ends.replicated
             if ends.decided < ends.replicated and topic.hidden is None:
                 topic.hidden = ends.decided
+
+
+def _pass_over(topic: TopicRecords, offset: int, why: str) -> None:
+    topic.passed_over = topic.passed_over or f"offset {offset}: {why}"
 
 
 def _take(topic: TopicRecords, keys: ControlKeys, partition: int, record: Record) -> None:

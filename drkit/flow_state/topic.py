@@ -194,7 +194,6 @@ class StateTopic:
                 self.records.take(key, None)
 
     def _read_from(self, first: int) -> int:
-        """Return the number of records from an offset on that were read, maybe with newer ones of a key."""
         return max(0, self._log.tail.end - first) if first >= 0 else 0  # a repeated request has no offset
 
     def write(self, key: str, value: bytes | None) -> None:

@@ -219,7 +219,6 @@ def _explained(
 
 
 def _seen(finding: ProbeFinding, known: ProbeKind | None = None) -> str:
-    """Return what a server answered; without the kind that the sentence of the error names already."""
     if finding.kind is known and finding.evidence:
         return finding.evidence
     return finding.kind.value + (f" ({finding.evidence})" if finding.evidence else "")

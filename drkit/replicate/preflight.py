@@ -140,7 +140,6 @@ def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
 
 
 def _of_buckets(flow: FlowSettings, name: Callable[[str, str, int], str]) -> tuple[Need, ...]:
-    """Return the needs for the transactional ids of all buckets: a later topic may use any of them."""
     ids = (name(flow.source, flow.target, bucket) for bucket in range(flow.buckets))
     return _needs(Resource.TRANSACTIONAL_ID, ids, TRANSACTIONS)
 

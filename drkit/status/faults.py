@@ -173,7 +173,6 @@ def with_pair(status: FlowStatus, pair: PairStatus) -> FlowStatus:
 
 
 def _unread(status: FlowStatus, pair: PairStatus) -> Iterator[Fault]:
-    """Yield a fault if part of an answering pair cannot be read: that could hide an alarm."""
     if pair.unread and status.target_answers:
         yield Fault("pair_unknown", f"not all of the pair is known: {' | '.join(pair.unread)}")
 

@@ -135,7 +135,6 @@ class AclSync:
         return fences.union(*(record.plan.made for record in self.opposite.records(AclsRecord)))
 
     def _settled(self) -> list[str]:
-        """Target topics whose ACLs stay as they are: producers own them, or their return has not begun."""
         naming, roles = self.flow.naming_policy, self.state.all(RoleRecord)
         promoted = [topic for topic, role in roles.items() if role.is_promoted]
         return [naming.downstream(topic) for topic in (*promoted, *self.opposite.promoted())]

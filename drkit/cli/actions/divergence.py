@@ -87,7 +87,6 @@ def verify_export(
 
 
 def _emit_export(answer: dict[str, Any]) -> None:
-    """Print what is known of an export; for people without empty rows, and with readable times."""
     filled = {name: value for name, value in answer.items() if value not in ({}, None)}
     emit(answer, shown=[with_times(filled)])
 

@@ -328,5 +328,4 @@ def _servers_wrong(value: str) -> str:
 
 
 def _is_of_a_role(name: str) -> bool:
-    """Whether only one kind of client has this property, or all have it but not to connect."""
     return not acts(name) and any(exists(role, name) for role in ("consumer", "producer", "admin"))
