@@ -135,8 +135,9 @@ class TopicRecords:
 
     def undecided(self) -> list[ReadRecord]:
         """Return the entries of a log that have no valid MAC, and are no copies of entries with one."""
-        genuine = {(r.key, r.value) for r in self.entries() if is_valid(r)}
-        return [r for r in self.entries() if (r.key, r.value) not in genuine]
+        entries = self.entries()
+        genuine = {(r.key, r.value) for r in entries if is_valid(r)}
+        return [r for r in entries if (r.key, r.value) not in genuine]
 
     def is_cut(self) -> bool:
         """Return whether an adoption ended before it had signed all entries without a valid MAC."""
@@ -363,7 +364,8 @@ def _to_write(topic: TopicRecords, found: FlowRecords, decided: AdoptDecisions) 
         # Earlier records may have a valid MAC too: the marks prevent reading them twice.
         marks = [(p, *adopted_at(topic.ends[p])) for p in sorted({r[0] for r in records})]
         records = [*marks, *records]
-    records += [(r.partition, r.key, None) for r in topic.foreign() if name_in(r) in decided.discard]
+    discarded = topic.names() & {*decided.discard}  # the map has no names
+    records += [(r.partition, r.key, None) for r in topic.foreign() if name_in(r) in discarded]
     marker = ControlKeyRecord(wall_ms(), found.keys.current.fingerprint)
     is_marked = any(r.key == marker.key().encode() for r in topic.records)
     if topic.kind is SignedTopic.STATE and (decided.all_signed or not is_marked):

@@ -184,6 +184,7 @@ class PartitionReplay:
             await self._transactions.end(commit=False)
 
     async def _end(self, *, commit: bool) -> None:
+        """End the transaction, and wait for its markers: the next one would decide about what is open."""
         await self._transactions.end(commit=commit)
         await self._left.await_markers(self._transactions)
 

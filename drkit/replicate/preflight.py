@@ -140,6 +140,7 @@ def copying(flow: FlowSettings, topics: Iterable[str]) -> Sides:
 
 
 def _of_buckets(flow: FlowSettings, name: Callable[[str, str, int], str]) -> tuple[Need, ...]:
+    """Return the needs for the transactional ids of all buckets: a later topic may use any of them."""
     ids = (name(flow.source, flow.target, bucket) for bucket in range(flow.buckets))
     return _needs(Resource.TRANSACTIONAL_ID, ids, TRANSACTIONS)
 
@@ -386,7 +387,6 @@ def _lines(lacking: Sequence[Lack]) -> list[str]:
 
 
 def _family(need: Need) -> Need:
-    """Merge all transactional ids into one need, as a flow has two for each bucket; keep any other."""
     return need._replace(name="") if need.resource is Resource.TRANSACTIONAL_ID else need
 
 

@@ -138,7 +138,6 @@ def noted_ends(state: FlowState) -> dict[TopicPartition, Ends]:
 
 
 def _not_noted(state: FlowState) -> frozenset[str]:
-    """Return the topics that a return began to copy since the note, and those that were promoted there."""
     return not_noted_since(state) | away_from(state).keys()
 
 

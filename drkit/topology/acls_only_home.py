@@ -145,4 +145,5 @@ def _names(acl: Acl, scope: HomeScope) -> list[str]:
 
 
 def _is_transactional_id(acl: Acl) -> bool:
+    """Return whether it covers transactional ids, which cannot be listed: patterns are compared."""
     return acl.resource is ResourceKind.TRANSACTIONAL_ID

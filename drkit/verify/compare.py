@@ -351,6 +351,7 @@ class Comparison:
                 self.undecided = f"over {_OPEN_KEYS} keys of the compacted target wait for a later record"
 
     def _supersede(self, s: ConsumedRecord, place: int | None) -> None:
+        """Compaction may remove a record once a later one of the same key is there."""
         if s.key is not None and (old := self._open_keys.get(s.key)) and old.offset != s.offset and place:
             del self._open_keys[s.key]
             self.counts.compacted += 1

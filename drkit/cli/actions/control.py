@@ -66,17 +66,17 @@ def adopt(
             [topic for found in looks for topic in found.topics], AdoptDecisions(again, sign, discard)
         )
         for found in looks:
-            flow = found.flow
-            refuse_running(flow, found.topics)
+            refuse_running(found.flow, found.topics)
             if discard:
                 refuse_loss(found.topics)
             decided = AdoptDecisions(again or not (found.adopted or discard), sign, discard)
-            answer: dict[str, object] = {"flow": flow.name, "topics": found.to_json()}
+            answer: dict[str, object] = {"flow": found.flow.name, "topics": found.to_json()}
             if not dry_run:
                 if not yes:
                     _show(found)
                     key = found.keys.current.fingerprint
-                    ask(f"Sign the records of {flow.name} with the key {key}?", command="drkit control adopt")
+                    question = f"Sign the records of {found.flow.name} with the key {key}?"
+                    ask(question, command="drkit control adopt")
                 signed = adopting.sign_all(found, decided)
                 next_ = _next(found, decided)
                 answer |= {"signed": signed, "next": to_type(next_)}
@@ -95,10 +95,10 @@ def _next(found: adopting.FlowRecords, decided: AdoptDecisions) -> str:
     if silent := next((t for t in found.topics if t.unreachable), None):
         sign = f" --sign {silent.name}" if decided.all_signed else ""  # later it is no first adoption
         return f"{silent.name} was not signed: when {silent.where} answers again, drkit control adopt{sign}"
-    left = {n for t in found.topics for n in t.names()} - {*decided.discard}
-    if left := {n for n in left if not decided.signs(n)}:
+    names = {name for topic in found.topics for name in topic.names()} - {*decided.discard}
+    if undecided := sorted(name for name in names if not decided.signs(name)):
         return (
-            f"{first_of(sorted(left))} came later without a MAC and does not count; to sign it, if it is"
+            f"{first_of(undecided)} came later without a MAC and does not count; to sign it, if it is"
             " drkit's: drkit control adopt --sign NAME"
         )
     return "start drkit again; drkit control check"

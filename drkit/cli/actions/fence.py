@@ -74,7 +74,6 @@ def pay(flow: str | None, *, dry_run: bool, yes: bool) -> None:
 
 
 def _nothing(*, dry_run: bool) -> None:
-    """Say that no fence is missing and none is to be lifted; as JSON a dry run is a list in any case."""
     emit([] if dry_run else {"paid": False, **_NOTHING}, shown=[_NOTHING])
 
 

@@ -305,7 +305,6 @@ class PartitionCopy:
         return self.inherited or self.lost
 
     def _deviates(self, chunk: Chunk) -> bool:
-        """Return whether an earlier writer may append other records instead of this chunk."""
         return self.contested and chunk.leader_epoch != self.staged_epoch
 
     def _needs_intent(self, chunk: Chunk) -> bool:

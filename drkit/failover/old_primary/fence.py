@@ -87,7 +87,6 @@ class LateFence(FenceStep):
         return frozenset(method.details(topics)["sizes"])
 
     def _wish(self, context: Context) -> Wish:
-        """Return what fence is asked for: a return can wait for rights, `drkit fence pay` cannot."""
         how = context.settings.failover.fence
         return Wish(how.means, how.canary, self.name is StepName.FENCE, self._command(context))
 

@@ -145,7 +145,6 @@ class FenceStep(Step):
         return choose(self._wish(context), context.source_settings, context.state, context.scope.topics)
 
     def _wish(self, context: Context) -> Wish:
-        """Return what fence is asked for: only a switchover can wait for rights that drkit lacks."""
         how, planned = context.settings.failover.fence, context.request.planned
         return Wish(how.means, how.canary, not planned, str(FAILOVER.resume) if planned else _UNFENCED)
 

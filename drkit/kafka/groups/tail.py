@@ -79,6 +79,7 @@ class GroupTail:
         return frozenset(changed_groups) if is_complete else None
 
     async def _begin(self, topic: TopicMetadata, numbers: Iterable[int]) -> None:
+        """Begin at the last stable offset: every open transaction begins at or after it."""
         partitions = [TopicPartition(OFFSETS_TOPIC, n) for n in numbers]
         stable = await listed(self._cluster, {OFFSETS_TOPIC: topic}, partitions, LATEST)
         self._logs |= {tp.partition: GroupLog(offset) for tp, offset in stable.items()}

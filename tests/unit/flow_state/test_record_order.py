@@ -174,7 +174,7 @@ def test_after_a_clock_that_was_far_ahead_later_copies_stay_young():
 
 
 def test_an_order_after_which_there_is_none_does_not_count():
-    """Whoever has the key could end all writing, and the change of the key."""
+    """A process with the key could end all writing, and the change of the key."""
     for order in (1 << 64) - 1, (1 << 63) + 1:
         mac = mac_of(KEYS.current, PLACE, b"pause", None, order)
         reader = signatures()

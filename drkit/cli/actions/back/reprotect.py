@@ -322,7 +322,6 @@ def decided_with(
 
 
 def _check(given: _Given) -> None:
-    """Check the options. Raises Usage if some contradict each other."""
     again = [f"--{name}" for name in ("resume", "abort") if given[name]]
     if wrong := _contradiction(given, again) or _not_with(given, again):
         raise Usage("options_conflict", where=_PLACE, conflict=wrong, place=_PLACE)
@@ -365,7 +364,6 @@ def _not_with(given: _Given, again: list[str]) -> str:
 
 
 def _beside(given: _Given, again: list[str], *names: str, without: str = "") -> str:
-    """Return the first given option of a return other than `without`, or "" without one."""
     others = [o for o in said_of(given) if o != without]
     others += [f"--{name}" for name in names if given[name.replace("-", "_")]]  # type: ignore[literal-required]
     return next(iter(again + others), "")
