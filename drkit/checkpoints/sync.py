@@ -112,7 +112,6 @@ def _add_to_report(
     decided: Mapping[TopicPartition, GuardVerdict],
     failed: Mapping[TopicPartition, str],
 ) -> None:
-    """Add one group to the report."""
     counts = Counter[GuardVerdict]()
     for tp, position in positions.items():
         error = failed.get(position.at, "")

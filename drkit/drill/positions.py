@@ -329,7 +329,6 @@ def _located(
 
 
 def _with_records(row: PositionEvidence, begin: CompareFrom, copy: _Copy, logs: _Logs) -> PositionEvidence:
-    """Return a row with the records of both sides."""
     at, to, segments = copy.pair.source, copy.pair.target, copy.segments
     source, target = logs[0].windows.get((at, begin.source)), logs[1].windows.get((to, begin.target))
     if source is not None and target is not None and any(copy.is_compacted):

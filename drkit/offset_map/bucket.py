@@ -74,6 +74,8 @@ class MapBucket:
     """Number of records skipped without a valid MAC."""
     doubtful: dict[MapKey, dict[bytes, UnreadableRecord]] = field(default_factory=dict)
     """Refused records with the key of a map record, if no valid record of that key is left."""
+    passed_over: UnreadableRecord | None = None
+    """The first batch that was not read: compaction may have kept it instead of records of any key."""
     signatures: Signatures | None = None
     """Verifies the records of this bucket, or None before the first read."""
 
@@ -83,7 +85,7 @@ class MapBucket:
         :param resolution: of a log that was read before the map; no transaction of `unmapped` is open
         """
         where, state = f"{self.name}-{self.bucket}", self.partitions.get(key)
-        record = next(iter(self.doubtful.get(key, {}).values()), None)
+        record = next(iter(self.doubtful.get(key, {}).values()), self.passed_over)
         if record is not None:
             fault = "has no valid MAC" if record.lacks_mac else "is damaged"
             where += f" at offset {record.offset}"
@@ -108,7 +110,7 @@ class MapBucket:
 
     def lacks_mac(self, key: MapKey) -> bool:
         """Return whether the map of a partition is not reliable because of a missing MAC."""
-        return any(found.lacks_mac for found in self.doubtful.get(key, {}).values())
+        return bool(self.passed_over) or any(r.lacks_mac for r in self.doubtful.get(key, {}).values())
 
     def of(self, source_id: UUID, target_id: UUID, partition: int) -> PartitionMap:
         """The state of one copied partition; empty when nothing was written about it."""
@@ -118,6 +120,7 @@ class MapBucket:
         """Prepare to read the topic from its start; references to a partition's state stay valid."""
         self.next_offset, self.epoch, self.keys, self.marked = 0, -1, {}, set()
         self.reign, self.unclean, self.unreadable, self.doubtful = None, 0, [], {}
+        self.passed_over = None
         self.legacy, self.refused, self.signatures = False, 0, None
         for state in self.partitions.values():
             state.clear()
@@ -175,6 +178,11 @@ class MapBucket:
         self.keys, self.marked = {}, set()
         for state in self.partitions.values():
             state.clear()
+
+    def pass_over(self, offset: int, why: str) -> None:
+        """Note a batch that was not read: no partition's map is reliable."""
+        self.passed_over = self.passed_over or UnreadableRecord(offset, why)
+        self.legacy = True  # it may hide a reign
 
     def refuse(self, key: bytes | None, offset: int, why: str) -> None:
         """Skip a record, or a tombstone, without a valid MAC: the earlier record of its key counts.

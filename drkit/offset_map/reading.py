@@ -82,8 +82,7 @@ def _tail(cluster: RawCluster, topic: TopicMetadata, bucket: MapBucket) -> LogTa
 
     tp = TopicPartition(bucket.name, bucket.bucket)
     signatures = bucket.signatures = bucket.signatures or Signatures(cluster.control, tp)
-    pass_over = partial(bucket.refuse, None)
-    tail = LogTail(cluster, tp, take, pass_over, signatures=signatures, in_order=True, topic=topic)
+    tail = LogTail(cluster, tp, take, bucket.pass_over, signatures=signatures, in_order=True, topic=topic)
     tail.next_offset, tail.epoch = bucket.next_offset, bucket.epoch
     return tail
 

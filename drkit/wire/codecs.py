@@ -144,7 +144,6 @@ def _another_member(data: bytes, at: int) -> bool:
 
 
 def _gunzip_member(data: bytes, at: int, limit: int) -> tuple[bytes, int]:
-    """The member at a position, and the position after it."""
     member, parts, remaining = zlib.decompressobj(wbits=31), [], limit + 1
     while not member.eof and at < len(data) and remaining:
         window = data[at : at + _GZIP_WINDOW]

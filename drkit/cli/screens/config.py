@@ -144,7 +144,6 @@ def _leaves(value: Any, at: str) -> Iterator[tuple[str, Any, bool]]:
 
 
 def _written(value: Any) -> str:
-    """Return a value as it is written in the file."""
     if value is None or value == {}:
         return ""
     if isinstance(value, (list, tuple)):

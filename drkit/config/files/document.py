@@ -131,7 +131,6 @@ def _path(tables: dict[str, Any]) -> Iterator[str]:
 
 
 def _places(value: Any, path: str) -> Iterator[str]:
-    """Paths of a value and of everything in it."""
     if path:
         yield path
     children: list[tuple[str | int, Any]] = []

@@ -4,7 +4,7 @@ Any client with WRITE on such a topic can put two things there that must not sto
 
 - an open transaction (KIP-98). Ordinary ``read_committed`` consumers see nothing that follows it, for up to
   15 minutes. Here it hides its own records only: the records of others are read past it.
-- a batch of a few kilobytes that unpacks to gigabytes. It is passed over and named.
+- a few kilobytes that unpack to gigabytes, or to millions of records. Such a batch is passed over and named.
 
 A broker that was frozen or cut off takes itself for the leader until it hears of its successor. Until then it
 answers with the end that it knew, and what the successor has acknowledged is missing (decision 0036). So most
@@ -67,8 +67,7 @@ LARGE_BYTES: Final = 32 << 20
 _OPEN_BYTES: Final = 64 << 20
 """Limit of the records that are kept until their transactions end; any client may open one."""
 _MOST_RECORDS: Final = 100_000
-"""Of a batch, and of all its headers; drkit's have fewer. A few kilobytes hold millions of empty records, or
-headers, which take a minute."""
+"""Of a compressed batch, and of the headers of any: a few kilobytes hold millions, which take a minute."""
 
 
 class LogEnds(NamedTuple):
@@ -368,8 +367,8 @@ class LogTail:
 
     def _unpacked(self, header: BatchHeader, batch: memoryview) -> list[Record]:
         try:
-            if header.count <= _MOST_RECORDS:
-                return decode(header, batch, self._limit, _MOST_RECORDS // max(1, header.count))
+            if header.count <= _MOST_RECORDS or not header.codec:
+                return decode(header, batch, self._limit, max(1, _MOST_RECORDS // max(1, header.count)))
             reason = f"a batch of {header.count:,} records"
         except CorruptBatch as error:
             reason = error.reason

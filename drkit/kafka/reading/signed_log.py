@@ -156,7 +156,6 @@ class SignedLog:
         self._take(record, why)
 
     def _report(self, record: Record) -> None:
-        """Report a copy of an earlier record."""
         self._replayed += 1
         if is_reported(self._replayed):
             observe.event(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import pytest
@@ -36,17 +36,23 @@ CLEANED_AT_ONCE: Final = {
 def erase(flow: Flow, keys: Iterable[bytes | None]) -> None:
     """Write tombstones into the map, without the control key, and wait for the log cleaner."""
     erased = {key for key in keys if key}
-    for name, value in CLEANED_AT_ONCE.items():
-        flow.configure(flow.target, flow.map_topic, name, value)
     out = producer(flow.target)
     for key in erased:
         out.produce(flow.map_topic, None, key, partition=0)
     assert out.flush(30) == 0
+    compact(flow, lambda: not erased & {record.key for record in stored(flow.target, flow.map_topic)})
+
+
+def compact(flow: Flow, is_done: Callable[[], bool]) -> None:
+    """Have the log cleaner compact the map until records are gone."""
+    for name, value in CLEANED_AT_ONCE.items():
+        flow.configure(flow.target, flow.map_topic, name, value)
+    out = producer(flow.target)
 
     def is_gone() -> bool:
         out.produce(flow.map_topic, None, b"another segment", partition=0)
         assert out.flush(30) == 0
-        return not erased & {record.key for record in stored(flow.target, flow.map_topic)}
+        return is_done()
 
     eventually(is_gone, seconds=120, what="the log cleaner")
 
@@ -92,6 +98,37 @@ def test_a_copy_without_a_map_is_stopped_and_named(
         flow.create(flow.target, topic, 1, flow.passive({}))
         flow.copy(topic)
         check_copy(flow, topic, uncommitted=False)
+
+
+def test_claims_replaced_by_records_of_very_many_headers_stop_the_partition(
+    flow_factory: FlowFactory, source: LocalCluster, target: LocalCluster, topic_name: str
+) -> None:
+    """200 KB each, without compression, so brokers take them; the log cleaner keeps them, not the claims."""
+    flow = flow_factory(source, target, buckets=1, control=KEYS)
+    flow.create_both(topic_name, retention_ms="-1")
+    for first in range(0, 60, 20):
+        fill(flow.source, topic_name, 20, first=first)
+        flow.copy(topic_name)
+    ids = [flow.topic(side, topic_name).topic_id for side in (flow.source, flow.target)]
+    mark = mark_key(MapKey(ids[0], ids[1], 0))
+    found = [r.key for r in stored(flow.target, flow.map_topic) if r.key and r.key.startswith(mark[:-1])]
+    claims = {key for key in found if key != mark} - {max(found)}
+    out = producer(flow.target)
+    for key in claims:
+        out.produce(flow.map_topic, b"?", key, partition=0, headers=[("", None)] * 100_001)
+    assert out.flush(30) == 0
+    replaced = {(key, b"?") for key in claims}
+    compact(
+        flow,
+        lambda: (
+            {(r.key, r.value) for r in stored(flow.target, flow.map_topic) if r.key in claims} == replaced
+        ),
+    )
+
+    end = flow.offsets(flow.target, topic_name)
+    assert isinstance(places(flow, topic_name)[0], Unavailable)
+    assert partition_states(flow.copy(topic_name))[topic_name, 0][0] == "stopped"
+    assert flow.offsets(flow.target, topic_name) == end
 
 
 def test_a_damaged_map_is_named_before_the_log_is_read(

@@ -84,3 +84,18 @@ def test_records_of_an_earlier_topic_prove_nothing() -> None:
 
 def test_a_map_that_was_read_up_to_an_open_transaction_proves_nothing() -> None:
     assert not doubt([batch(0, LIVE)], is_partial=True)
+
+
+def test_after_a_batch_that_was_not_read_no_partition_of_the_bucket_is_reliable() -> None:
+    bucket = MapBucket(3, "map")
+    for key, value in pairs((NOW, record) for record in (marked(10, History(LIVE, 0)),)):
+        bucket.apply(key, value, 4)
+    assert bucket.doubt(NOW) is None
+    bucket.pass_over(5, "a batch of 200,000 records")
+    for key, value in pairs((NOW, record) for record in (marked(20, History(LIVE, 0)),)):
+        bucket.apply(key, value, 6)
+    found = bucket.doubt(NOW)
+    assert found is not None
+    assert "map-3 at offset 5, a batch of 200,000 records" in found.reason
+    bucket.forget()
+    assert bucket.doubt(NOW) is None

@@ -51,6 +51,13 @@ def test_what_is_encoded_decodes(records: list[Record], codec: int) -> None:
     assert header.codec == header.attributes == codec
 
 
+@given(records=record_lists(), codec=st.integers(0, 4), most=st.integers(0, 2))
+def test_a_record_with_more_headers_is_read_without_any(records: list[Record], codec: int, most: int) -> None:
+    data = encode(records, codec)
+    expected = [r if len(r.headers) <= most else r._replace(headers=()) for r in records]
+    assert decode(read_header(data), data, headers=most) == expected
+
+
 @given(records=record_lists(), codec=st.integers(0, 4))
 def test_kafka_python_reads_what_is_encoded(records: list[Record], codec: int) -> None:
     found = MemoryRecords(bytes(encode(records, codec))).next_batch()

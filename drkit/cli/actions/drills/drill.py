@@ -249,7 +249,6 @@ def _run_due(settings: Settings, teller: Teller, *, once: bool) -> int:
 
 
 def _print(loaded: Loaded, scheduler: str, image: str) -> None:
-    """Print the files of another scheduler."""
     config = str(Path(loaded.path).absolute())
     files: dict[str, str] = {}
     for drill in loaded.settings.drills:
