@@ -99,7 +99,7 @@ ERRORS: Final[dict[str, Entry]] = {
     ),
     "journal_unreachable": failed(
         "the failover journal does not answer",
-        hint="check the target's brokers and in-sync replicas, then: {command} --resume",
+        hint="check the target's brokers and in-sync replicas, then: {command} --resume, or --abort",
     ),
     "journal_unsigned": refused(
         "the failover journal has no valid MAC of the control key",

@@ -38,30 +38,27 @@ def _unexpected(error: Exception, session: Session) -> DrkitError:
     if isinstance(error, OSError) and _is_of_the_system(error):
         if not error.filename:
             drop_stdout()
-        return _refused_by_the_system(error)
-    text = scrubbed("".join(traceback.format_exception(error)))
+        where = str(error.filename or "standard output")
+        return Failed("system_refused", where=where, evidence=error.strerror or str(error))
+    text, at = scrubbed("".join(traceback.format_exception(error))), "above"
     if session.log_level == "debug":
         say(text)
-        hint = "the traceback is above"
     else:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False
-        ) as log:
-            log.write(text)
-        hint = f"the traceback is in {log.name}"
-    return Failed(
-        "unexpected_error", hint=f"{hint}; please report it", kind=type(error).__name__, error=error
-    )
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="drkit-", suffix=".log", encoding="utf-8", delete=False
+            ) as log:
+                log.write(text)
+            at = f"in {log.name}"
+        except OSError as no_file:
+            at = f"not kept ({no_file}); --log-level debug shows it"
+    hint = f"the traceback is {at}; please report it"
+    return Failed("unexpected_error", hint=hint, kind=type(error).__name__, error=error)
 
 
 def _is_of_the_system(error: OSError) -> bool:
     """Return whether the error names a file, or a full or read-only disk: no fault of the program."""
     return bool(error.filename) or error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
-
-
-def _refused_by_the_system(error: OSError) -> DrkitError:
-    evidence = error.strerror or str(error)
-    return Failed("system_refused", where=str(error.filename or "standard output"), evidence=evidence)
 
 
 def _usage_of(error: click.ClickException) -> Usage:

@@ -350,6 +350,7 @@ async def listed(
     which: int | Mapping[TopicPartition, int],
     *,
     written: bool = False,
+    timeout_ms: int = 30_000,
 ) -> dict[TopicPartition, int]:
     """Return start or last stable offsets; partitions without an answer are left out.
 
@@ -359,7 +360,9 @@ async def listed(
     async def ask(node: int, led: list[TopicPartition]) -> dict[TopicPartition, int]:
         times = dict.fromkeys(led, which) if isinstance(which, int) else {tp: which[tp] for tp in led}
         try:
-            answers = await list_offsets(cluster, node, times, committed=True, written=written)
+            answers = await list_offsets(
+                cluster, node, times, committed=True, written=written, timeout_ms=timeout_ms
+            )
         except RawError:  # this broker alone does not answer
             return {}
         return {tp: a.offset for tp, a in answers.items() if not a.error}

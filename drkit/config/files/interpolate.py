@@ -83,7 +83,8 @@ class _Walk:
                 what, hint = map(str, error.args)
                 self.problems.append(Problem(at, what, hint))
             except (OSError, UnicodeDecodeError) as error:
-                self.problems.append(Problem(at, f"cannot read {what}: {_reason(error)}", _FILES))
+                why = "it is not UTF-8 text" if isinstance(error, ValueError) else error.strerror or error
+                self.problems.append(Problem(at, f"cannot read {what}: {why}", _FILES))
             else:
                 self.origins[at] = match[0]
                 return found
@@ -108,7 +109,3 @@ class _Walk:
             if separator and name.strip() == key:
                 return value.strip()
         raise LookupError(f"{path} has no key '{key}'", f"write a line {key}=... into it, or correct the key")
-
-
-def _reason(error: OSError | UnicodeDecodeError) -> str:
-    return error.strerror or str(error) if isinstance(error, OSError) else "it is not UTF-8 text"

@@ -37,7 +37,9 @@ _HINTS: Final[Mapping[int, str]] = {
 _REFUSED: Final = frozenset({codes.OFFSET_OUT_OF_RANGE, codes.TOPIC_AUTHORIZATION_FAILED})
 _POLICY_SECONDS: Final = 5.0
 """A changed policy reaches each leader with the metadata, a moment after the answer to the change."""
-_PATIENCE_SECONDS: Final = 30.0
+_PATIENCE_SECONDS: Final = 60.0
+"""A frozen leader takes half of it before its successor is asked."""
+_LOOK_MS: Final = 5000
 _PAUSE_SECONDS: Final = 0.2
 _UNKNOWN: Final = -1
 
@@ -75,7 +77,7 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
     began = boottime()
     while True:
         topics = await metadata(cluster, sorted({tp.topic for tp in wanted}))
-        starts = await listed(cluster, topics, wanted, EARLIEST)
+        starts = await listed(cluster, topics, wanted, EARLIEST, timeout_ms=_LOOK_MS)
         remaining = {tp: offset for tp, offset in wanted.items() if starts.get(tp, _UNKNOWN) < offset}
         if not remaining:
             return

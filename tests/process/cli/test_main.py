@@ -124,6 +124,19 @@ def test_a_surprise_leaves_its_traceback_in_a_file(failing: Any, capsys: pytest.
     assert "top-secret" not in text + err
 
 
+def test_a_surprise_on_a_full_machine_is_an_error_like_others(
+    failing: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    failing(ValueError("bad"))
+    assert cli.run(["boom"]) == 1
+    err = capsys.readouterr().err
+    assert "unexpected ValueError" in err
+    assert "No such file or directory" in err
+    assert "--log-level debug shows it" in " ".join(err.split())
+    assert "Traceback" not in err
+
+
 def test_a_cluster_that_stops_answering_is_no_surprise(failing: Any, capsys: pytest.CaptureFixture[str]):
     failing(RawError("socket disconnected"))
     assert cli.run(["boom"]) == 1
