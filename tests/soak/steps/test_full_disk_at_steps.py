@@ -7,11 +7,10 @@ and what drkit has printed is typed.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 import re
 import shlex
-import time
-import traceback
 from typing import Any, Final
 
 import pytest
@@ -24,6 +23,7 @@ from drkit.journal.machine import FAILOVER, ORDER, RunState, StepName
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
 from tests.support.children import finish, run_until
+from tests.support.each import try_each
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.settings_file import toml
 from tests.support.failover.truth import Load, check_loss, check_order, check_position
@@ -132,21 +132,13 @@ class Stage:
 
     def walk(self, steps: tuple[StepName, ...], end: str) -> None:
         """Fill the disk in each step, give it room, and type what is printed."""
-        wrong: dict[str, str] = {}
         with ProcessParent() as parent:
             cases = [Case(self.world, parent, self._disk, f"n{n}") for n in range(len(steps))]
             self.world.create(self.world.source, self._quiet, 1, {})
             self.world.replicate()
             self.world.copied([c.topic for c in cases], {c.group: None for c in cases})
-            for case, step in zip(cases, steps, strict=True):
-                began, said = time.monotonic(), ""
-                try:
-                    said = self._one(case, step, end)
-                except Exception:  # noqa: BLE001 - the next step has its turn, and the test fails in the end
-                    wrong[step] = traceback.format_exc()
-                seconds = round(time.monotonic() - began)
-                print(self.where, end, step, seconds, said, wrong.get(step, ""), flush=True)  # noqa: T201
-        assert not wrong, [*wrong]
+            scenes = zip(cases, steps, strict=True)
+            try_each({f"{self.where} {end} {s}": partial(self._one, case, s, end) for case, s in scenes})
 
     def _one(self, case: Case, step: StepName, end: str) -> str:
         planned = self._options == PLANNED

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-import time
-import traceback
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
@@ -30,6 +29,7 @@ from drkit.journal.lost import violations
 from drkit.journal.machine import ORDER, RunState, StepName
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
+from tests.support.each import try_each
 from tests.support.failover.fixtures import WorldFactory
 from tests.support.failover.open_transaction import Story
 from tests.support.failover.orchestrator import Kill, Orchestrators
@@ -257,13 +257,11 @@ def test_transactions_open_when_a_step_begins(
     cases = [Case(world, primary, orchestrators, f"n{number}") for number in range(len(steps))]
     world.replicate()
     world.copied([t for case in cases for t in case.topics], {case.group: None for case in cases})
-    wrong = {}
-    for step, case in zip(steps, cases, strict=True):
-        began = time.monotonic()
+
+    def scene(step: str, case: Case) -> None:
         try:
             check(case, case.failed_over(step, request, dies=dies), planned="planned" in request)
-        except Exception:  # noqa: BLE001 - the next step has its turn, and the test fails in the end
-            wrong[step] = traceback.format_exc()
-        primary.restart()
-        print(kind, step, round(time.monotonic() - began), wrong.get(step, ""), flush=True)  # noqa: T201
-    assert not wrong, wrong.keys()
+        finally:
+            primary.restart()
+
+    try_each({f"{kind} {s}": partial(scene, s, case) for s, case in zip(steps, cases, strict=True)})
