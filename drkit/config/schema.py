@@ -82,13 +82,9 @@ def _property(found: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in found.items() if name not in {*_ANNOTATIONS, "title"}}
     # TOML has no null: a setting is absent instead.
     choices = [c for c in rest.pop("anyOf", [rest]) if c.get("type") != "null"]
-    if any(map(_limits, choices)):
+    if any(c.get("type") in _LIMITING or c.keys() & {"enum", "pattern"} for c in choices):
         choices.append({"$ref": f"#/$defs/{_REFERENCE}"})
     return about | (choices[0] if len(choices) == 1 else {"anyOf": choices})
-
-
-def _limits(choice: dict[str, Any]) -> bool:
-    return choice.get("type") in _LIMITING or "enum" in choice or "pattern" in choice
 
 
 def _plain(text: str) -> str:

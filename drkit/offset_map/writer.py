@@ -14,8 +14,9 @@ from typing import Any, Final
 from drkit.clock import boottime, wall_ms
 from drkit.errors import Failed
 from drkit.kafka import codes
+from drkit.kafka.appending import append
 from drkit.kafka.raw import Future, RawError
-from drkit.kafka.requests import Append, TopicMetadata, leader_of, produce_request
+from drkit.kafka.requests import Append, TopicMetadata, leader_of
 from drkit.kafka.topics import in_parts
 from drkit.kafka.transactions import TransactionFailed, Transactions, open_in
 from drkit.model import TopicPartition
@@ -28,6 +29,10 @@ from drkit.wire import stamp
 _PAUSE_SECONDS: Final = 0.05
 _TIMEOUT_MS: Final = 10_000
 _BATCH_BYTES: Final = 512 * 1024
+_CAUSES: Final = {
+    codes.OUT_OF_ORDER_SEQUENCE_NUMBER: ": the topic has lost records",
+    codes.DUPLICATE_SEQUENCE_NUMBER: ": another client uses the sequence numbers of this one",
+}
 
 
 class MapTaken(Failed):
@@ -181,9 +186,12 @@ class MapWriter:
         if self._unconfirmed is not None:
             await self._until_answered(*self._unconfirmed)
         data, count = batch_of(written, wall_ms(), self._bucket.signatures)
+        self._stamp(data)
+        await self._until_answered(data, count)
+
+    def _stamp(self, data: bytearray) -> None:
         in_transaction = self._transactional_id is not None
         stamp(data, *self._transactions.identity, self._sequence, transactional=in_transaction)
-        await self._until_answered(data, count)
 
     async def _until_answered(self, data: bytearray, count: int) -> None:
         """Retry a batch until it is answered: with the same sequence numbers, it is appended once."""
@@ -194,24 +202,25 @@ class MapWriter:
                 raise MapTaken("write_time_over", where=self._where)
             try:
                 topic: TopicMetadata = await self._topic(bool(code))
-                append = Append(self._name, topic.topic_id, self._bucket.bucket, data)
+                batch = Append(self._name, topic.topic_id, self._bucket.bucket, data)
                 node = topic.leaders[self._bucket.bucket].node
-                request = produce_request([append], transactional_id=self._transactional_id)
-                response = await cluster.send(request, node, timeout_ms=_TIMEOUT_MS)
-                code = response.responses[0].partition_responses[0].error_code
+                code = await append(cluster, node, batch, self._transactional_id, _TIMEOUT_MS)
             except (RawError, KeyError):
                 code = codes.NO_ANSWER
-            if code in {codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER}:  # an earlier try was written
+            if code in {codes.NONE, codes.DUPLICATE_SEQUENCE_NUMBER}:
                 self._sequence = (self._sequence + count) % SEQUENCE_MODULUS
+            if not code:
                 self._unconfirmed = None
                 return
+            if code == codes.DUPLICATE_SEQUENCE_NUMBER:  # another client used it: the batch is not in the log
+                self._stamp(data)
             if code in codes.FENCED:
                 raise self._map_taken(code)
             if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER:
                 break
             await cluster.loop.sleep(_PAUSE_SECONDS)
-        lost = ": the topic has lost records" if code == codes.OUT_OF_ORDER_SEQUENCE_NUMBER else ""
-        raise Failed("map_refuses", where=self._where, evidence=f"Kafka error code {code}{lost}")
+        evidence = f"Kafka error code {code}{_CAUSES.get(code, '')}"
+        raise Failed("map_refuses", where=self._where, evidence=evidence)
 
     def _map_taken(self, code: int) -> MapTaken:
         return MapTaken("map_taken", where=self._where, evidence=f"Kafka error code {code}")

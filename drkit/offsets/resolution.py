@@ -84,6 +84,11 @@ class Resolution:
     unappended: bool = False
     """Claims speak of records that the log does not hold: another task may still append them."""
 
+    @classmethod
+    def of_nothing(cls, end: int, copied_end: int, sequence: int = 0) -> Resolution:
+        """Return that of a partition into which nothing was ever copied."""
+        return cls(SegmentMap(), None, None, end, copied_end, sequence, leader_epoch=-1)
+
 
 @dataclass(frozen=True, slots=True)
 class LogLook:

@@ -15,7 +15,7 @@ from drkit.offsets.map_record import NO_ANCHOR, NO_HISTORY, SEQUENCE_MODULUS, Hi
 from drkit.offsets.map_tail import MapTail
 from drkit.offsets.partition_map import PartitionMap
 from drkit.offsets.resolution import Foreign, LogBatch, LogLook, NeedLog, Resolution
-from drkit.offsets.segments import OPEN, SegmentMap, Unavailable
+from drkit.offsets.segments import OPEN, Unavailable
 
 _WIDER: Final = 8
 _FAR: Final = 100_000
@@ -179,15 +179,7 @@ def resolve(  # noqa: PLR0911  one result per way to settle it
 
 
 def _untouched(look: LogLook) -> Resolution:
-    resolution = Resolution(
-        segments=SegmentMap(),
-        history=None,
-        upstream=None,
-        downstream=look.end,
-        copied_end=0,
-        sequence=look.next_sequence or 0,
-        leader_epoch=-1,
-    )
+    resolution = Resolution.of_nothing(look.end, 0, look.next_sequence or 0)
     resolution.first_foreign = look.end > 0
     return resolution
 

@@ -81,19 +81,13 @@ def refuse_repeats(tail: Tail, flags: bytes, where: str, same: Same | None) -> N
     replayed = sum(bool(f & TailFlag.REPLAYED) for f in flags)
     alike = sum(bool(f & TailFlag.ALIKE) for f in flags) if same is not Same.NONE else 0
     if replayed:
-        raise NotKept(
-            "keep_replayed_before",
-            where=where,
-            evidence=f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted",
-            command=_REBUILD,
-        ).of(tail)
+        evidence = f"{replayed:,} of {len(flags):,} records, by their header or by what returns noted"
+        raise NotKept("keep_replayed_before", where=where, evidence=evidence, command=_REBUILD).of(tail)
     if alike:
-        raise NotKept(
-            "keep_content_known",
-            where=where,
-            evidence=f"{alike:,} of {len(flags):,} records; key, value and headers are equal",
-            command=f"{_REBUILD} --same {Same.CONTENT}",
-        ).of(tail, Same.CONTENT)
+        evidence = f"{alike:,} of {len(flags):,} records; key, value and headers are equal"
+        again = f"{_REBUILD} --same {Same.CONTENT}"
+        refusal = NotKept("keep_content_known", where=where, evidence=evidence, command=again)
+        raise refusal.of(tail, Same.CONTENT)
 
 
 def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> None:
@@ -114,20 +108,12 @@ def refuse_other_way(tail: Tail, seen: Iterable[ReplayProgress], where: str) -> 
         if not origin.is_kept:
             continue
         if is_same_run and not is_kept and not run.is_done:
-            raise NotKept(
-                "keep_begun_otherwise",
-                where=where,
-                evidence=f"drkit replay has begun with export {run.run_id}",
-                command=_REBUILD,
-            ).of(tail)
+            evidence = f"drkit replay has begun with export {run.run_id}"
+            raise NotKept("keep_begun_otherwise", where=where, evidence=evidence, command=_REBUILD).of(tail)
         appended = overlaps and (run.appended or (is_same_run and run.rolled_back_ms is None))
         if appended and not (is_same_run and is_kept and run.rolled_back_ms is None):
-            raise NotKept(
-                "keep_replayed_before",
-                where=where,
-                evidence=f"{run.appended:,} records with export {run.run_id}",
-                command=_REBUILD,
-            ).of(tail)
+            evidence = f"{run.appended:,} records with export {run.run_id}"
+            raise NotKept("keep_replayed_before", where=where, evidence=evidence, command=_REBUILD).of(tail)
 
 
 class PartitionPlan(NamedTuple):

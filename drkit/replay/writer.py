@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
-from uuid import UUID
+from typing import Final, NamedTuple
 
 from drkit.clock import monotonic, wall_ms
 from drkit.config import FlowSettings
 from drkit.errors import DrkitError, Failed
 from drkit.flow_state.names import keep_transactional_id, replay_transactional_id
 from drkit.kafka import codes
+from drkit.kafka.appending import append
 from drkit.kafka.codes import error_name
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import Append, produce_request
@@ -283,35 +283,33 @@ class PartitionReplay:
         if records:
             node = await self._side.leader(to.at, to.topic_id)
             for data, count in batches(records, to.max_bytes):
-                answers.append((await self._queued(node, to.at, to.topic_id, (data, count)), count))
+                may_send()
+                self._transactions.stamp(to.at, data, count)
+                batch = Append(to.at.topic, to.topic_id, to.at.partition, data)
+                request = produce_request([batch], transactional_id=self._transactions.transactional_id)
+                until = monotonic() + _REQUEST_SECONDS
+                answers.append((await self._side.cluster.queue(request, node, until), count))
         for future, count in answers:
-            end = self._checked(to.at, await future) + count
+            answer = (await future).responses[0].partition_responses[0]
+            self._check(to.at, answer.error_code, answer.error_message)
+            end = answer.base_offset + count
         return end
 
     async def _produce_log(self, written: list[tuple[bytes, bytes | None]]) -> None:
-        at, topic_id = self._log.at, self._log.id
-        node = await self._side.leader(at, topic_id)
-        self._checked(at, await (await self._queued(node, at, topic_id, self._log.batch(written))))
-
-    async def _queued(
-        self, node: int, at: TopicPartition, topic_id: UUID, batch: tuple[bytearray, int]
-    ) -> Any:
-        """Send a batch after those before it, and return the future of the answer."""
+        at, (data, count) = self._log.at, self._log.batch(written)
+        node = await self._side.leader(at, self._log.id)
         may_send()
-        self._transactions.stamp(at, *batch)
-        append = Append(at.topic, topic_id, at.partition, batch[0])
-        request = produce_request([append], transactional_id=self._transactions.transactional_id)
-        return await self._side.cluster.queue(request, node, monotonic() + _REQUEST_SECONDS)
+        self._transactions.stamp(at, data, count)
+        batch, name = Append(at.topic, self._log.id, at.partition, data), self._transactions.transactional_id
+        self._check(at, await append(self._side.cluster, node, batch, name), None)
 
-    def _checked(self, at: TopicPartition, answer: Any) -> int:
-        """Return the base offset of an appended batch. Raises NotYet if another try may succeed."""
-        response = answer.responses[0].partition_responses[0]
-        if response.error_code in codes.APPEND_AGAIN:
+    def _check(self, at: TopicPartition, code: int, message: str | None) -> None:
+        """Raise NotYet if another try may succeed, Failed or Refused if none can."""
+        if code in codes.APPEND_AGAIN or code == codes.DUPLICATE_SEQUENCE_NUMBER:
             self._side.forget(at.topic)
-            raise NotYet(error_name(response.error_code))
-        if response.error_code:
-            raise refused_append(at, self._side.alias, response.error_code, response.error_message)
-        return int(response.base_offset)
+            raise NotYet(error_name(code))
+        if code:
+            raise refused_append(at, self._side.alias, code, message)
 
 
 Results = Mapping[TopicPartition, ReplayResult]

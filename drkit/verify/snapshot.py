@@ -32,7 +32,7 @@ from drkit.offset_map.look import Look
 from drkit.offset_map.reading import read_on
 from drkit.offset_map.settling import Wanted, settle_one
 from drkit.offset_map.topic import bucket_of
-from drkit.offsets import MapKey, PartitionMap, SegmentMap
+from drkit.offsets import MapKey, PartitionMap
 from drkit.offsets.resolution import Resolution
 from drkit.topology.topic_configs import is_compacted
 from drkit.verify.ranges import PartitionView, TakenOver, closed, from_checked
@@ -92,15 +92,7 @@ class TargetMap:
         if state.tail is None and not state.pending:
             if end > start:
                 raise Unknown(self._missing or _unmapped(key, start, end))
-            return Resolution(
-                segments=SegmentMap(),
-                history=None,
-                upstream=None,
-                downstream=end,
-                copied_end=end,
-                sequence=0,
-                leader_epoch=-1,
-            )
+            return Resolution.of_nothing(end, end)
         known, own = self.known, self.known.producers.own
         began_at, emptied = known.rebuilt.get(at, known.cuts.get(at)), known.emptied.get(at, 0)
         tail_end = tail_end_of(known.crossings.get(at, ()))

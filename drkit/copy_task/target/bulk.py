@@ -18,6 +18,7 @@ from drkit.copy_task.target.live import refused
 from drkit.errors import Failed
 from drkit.flow_state.records import BulkProducerRecord
 from drkit.kafka import codes
+from drkit.kafka.appending import append
 from drkit.kafka.raw import Future
 from drkit.kafka.requests import Append, metadata, produce_request
 from drkit.kafka.transactions import TransactionFailed, Transactions, open_in
@@ -384,10 +385,9 @@ class BulkAppender:
         data, count = batch_of(pairs(intents_of(placed, task.nonce)), wall_ms(), signatures)
         self._transactions.stamp(map_partition, data, count)
         topic = await task.internal(map_partition.topic, refresh=False)
-        append = Append(map_partition.topic, topic.topic_id, self._bucket, data)
-        request = produce_request([append], transactional_id=self._transactions.transactional_id)
-        response = await target.send(request, topic.leaders[map_partition.partition].node)
-        if (code := response.responses[0].partition_responses[0].error_code) in codes.FENCED:
+        node, name = topic.leaders[self._bucket].node, self._transactions.transactional_id
+        batch = Append(map_partition.topic, topic.topic_id, self._bucket, data)
+        if (code := await append(target, node, batch, name)) in codes.FENCED:
             raise BucketFenced
         if code:
             task.map_topic = None

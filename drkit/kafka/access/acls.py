@@ -187,36 +187,20 @@ def _change(
     return refused
 
 
+def _fields(acl: Acl) -> tuple[Any, ...]:
+    """Return the fields of an ACL, in the order of each request about one."""
+    what, rule = (_NUMBERS[acl.resource], acl.name, _NUMBERS[acl.pattern]), (acl.operation, acl.permission)
+    return *what, acl.principal, acl.host, *map(_NUMBERS.__getitem__, rule)
+
+
 async def _create(cluster: RawCluster, _alias: str, acls: Sequence[Acl]) -> list[tuple[int, str]]:
-    creations = [
-        CreateAclsRequest.AclCreation(
-            resource_type=_NUMBERS[a.resource],
-            resource_name=a.name,
-            resource_pattern_type=_NUMBERS[a.pattern],
-            principal=a.principal,
-            host=a.host,
-            operation=_NUMBERS[a.operation],
-            permission_type=_NUMBERS[a.permission],
-        )
-        for a in acls
-    ]
+    creations = [CreateAclsRequest.AclCreation(*_fields(acl)) for acl in acls]
     answer = await cluster.send(CreateAclsRequest(creations=creations))
     return [(r.error_code, r.error_message) for r in answer.results]
 
 
 async def _delete(cluster: RawCluster, _alias: str, acls: Sequence[Acl]) -> list[tuple[int, str]]:
-    filters = [
-        DeleteAclsRequest.DeleteAclsFilter(
-            resource_type_filter=_NUMBERS[a.resource],
-            resource_name_filter=a.name,
-            pattern_type_filter=_NUMBERS[a.pattern],
-            principal_filter=a.principal,
-            host_filter=a.host,
-            operation=_NUMBERS[a.operation],
-            permission_type=_NUMBERS[a.permission],
-        )
-        for a in acls
-    ]
+    filters = [DeleteAclsRequest.DeleteAclsFilter(*_fields(acl)) for acl in acls]
     answer = await cluster.send(DeleteAclsRequest(filters=filters))
     found = []
     for result in answer.filter_results:

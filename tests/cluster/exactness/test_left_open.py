@@ -11,7 +11,6 @@ import pytest
 from drkit.copy_task.target import bulk
 from drkit.flow_state.copied_topics import CopiedPartition
 from drkit.kafka.raw import Future, RawCluster
-from drkit.kafka.requests import produce_request
 from drkit.kafka.transactions import ProducerIdentity, Transactions
 from drkit.model import TopicPartition
 from drkit.offset_map.left_open import is_in_map
@@ -22,7 +21,7 @@ from drkit.offsets.resolution import Resolution
 from drkit.offsets.translation import Exact, PartitionPosition
 from tests.support.circles import in_wide
 from tests.support.exactness.truth import Truth
-from tests.support.failover.open_transaction import before_implicit_adding
+from tests.support.failover.open_transaction import all_before_implicit_adding
 from tests.support.flows.earlier_task import DATA, MAP, UNVERIFIED, EarlierTask
 from tests.support.flows.exactness import ids_of, places
 from tests.support.flows.flow import Flow
@@ -130,9 +129,7 @@ def test_an_abort_takes_back_nothing_of_the_transaction_before_it(
     begin = Transactions.begin_epoch
     for name, patch in (("add", added), ("end", ended), ("begin_epoch", began)):
         monkeypatch.setattr(Transactions, name, patch)
-    monkeypatch.setattr(
-        bulk, "produce_request", lambda *a, **k: before_implicit_adding(produce_request(*a, **k))
-    )
+    all_before_implicit_adding(monkeypatch)
     monkeypatch.setattr(bulk.BulkAppender, "_answered", staticmethod(answered))
     monkeypatch.setattr(bulk, "moved", moved)
     for number in range(5):

@@ -6,15 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from drkit.kafka.requests import produce_request
 from drkit.kafka.transactions import Transactions, open_on
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.offset_map import writer
 from drkit.offset_map.bucket import Pair
 from drkit.offset_map.writer import MapWriter
 from tests.support.circles import in_wide
-from tests.support.failover.open_transaction import before_implicit_adding
+from tests.support.failover.open_transaction import all_before_implicit_adding
 from tests.support.flows.earlier_task import UNVERIFIED
 from tests.support.flows.fixtures import FlowFactory
 from tests.support.flows.produce import fill
@@ -59,9 +57,7 @@ def test_the_next_writer_ends_it(
     with monkeypatch.context() as patch:
         patch.setattr(Transactions, "add", added)
         patch.setattr(MapWriter, "_send", sent)
-        patch.setattr(
-            writer, "produce_request", lambda *a, **k: before_implicit_adding(produce_request(*a, **k))
-        )
+        all_before_implicit_adding(patch)
         if dies:
             with pytest.raises(Died):
                 turning.write(seeds)

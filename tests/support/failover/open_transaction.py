@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 import subprocess
 import time
+from typing import Any
 
 from confluent_kafka import Producer
 from kafka.protocol.producer.produce import ProduceRequest
+import pytest
 
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import Append, metadata, produce_request
@@ -95,6 +97,16 @@ class Story:
 def codes(status: FlowStatus) -> set[str]:
     """Of its faults."""
     return {f.code for f in status.faults}
+
+
+def all_before_implicit_adding(patch: pytest.MonkeyPatch) -> None:
+    """Let drkit's transactions write as in :func:`before_implicit_adding`."""
+
+    def older(*given: Any, **more: Any) -> ProduceRequest:
+        return before_implicit_adding(produce_request(*given, **more))
+
+    for module in ("kafka.appending", "replay.writer", "copy_task.target.bulk"):
+        patch.setattr(f"drkit.{module}.produce_request", older)
 
 
 def before_implicit_adding(request: ProduceRequest) -> ProduceRequest:

@@ -14,10 +14,10 @@ from drkit.config import ClusterSettings
 from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import EventLoop, RawCluster
 from drkit.kafka.reading.log_tail import LogTail
-from drkit.kafka.requests import Append, metadata, produce_request
+from drkit.kafka.requests import Append, describe_producers, metadata, produce_request, produced
 from drkit.kafka.topics import appeared
 from drkit.model import TopicPartition
-from drkit.wire import Record, batch_crc
+from drkit.wire import Record, batch_crc, encode, stamp
 from drkit.wire.codecs import GZIP, ZSTD, compress
 from drkit.wire.header import CRC_AT, CRC_START, HEADER_SIZE, LENGTH_END, MAGIC
 from drkit.wire.header import HEADER as FIELDS
@@ -25,6 +25,7 @@ from drkit.wire.varint import varint
 from tests.support.flows.produce import producer
 
 _MIB: Final = 1 << 20
+JUNK: Final = Record(0, 0, b"not a key of drkit", b"?")
 
 
 def create(settings: ClusterSettings, topic: str) -> None:
@@ -76,6 +77,20 @@ def finished(batch: bytearray, codec: int) -> bytearray:
     FIELDS.pack_into(batch, 0, 0, len(batch) - LENGTH_END, -1, MAGIC, 0, codec, 0, now, now, -1, -1, -1, 1)
     batch[CRC_AT:CRC_START] = batch_crc(batch).to_bytes(4, "big")
     return batch
+
+
+async def take_sequence(
+    cluster: RawCluster, at: TopicPartition, producer_id: int, record: Record = JUNK
+) -> None:
+    """Write a record as a producer of a partition, with its next sequence number."""
+    topic = (await metadata(cluster, [at.topic]))[at.topic]
+    node = topic.leaders[at.partition].node
+    _, producers = (await describe_producers(cluster, node, [at]))[at]
+    last = producers[producer_id]
+    data = encode([record._replace(offset=0, timestamp=wall_ms())], 0)
+    stamp(data, producer_id, last.epoch, last.last_sequence + 1, transactional=False)
+    batch = Append(at.topic, topic.topic_id, at.partition, data)
+    assert set((await produced(cluster, node, [batch], timeout_ms=5000)).values()) == {0}
 
 
 def append(settings: ClusterSettings, topic: str, batch: bytearray) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kafka.protocol.producer.produce import ProduceRequest
 import pytest
 
-from drkit.kafka.requests import produce_request
 from drkit.kafka.transactions import Transactions
 from drkit.model import TopicPartition
 from drkit.replay import tail as tails
-from tests.support.failover.open_transaction import before_implicit_adding
+from tests.support.failover.open_transaction import all_before_implicit_adding
 from tests.support.replay.world import ReplayWorld
 
 DATA, LOG = "data", "log"
@@ -62,13 +60,10 @@ class LeftOut:
             if self._is_here() and not self._survives:
                 raise Died
 
-        def produces(*given: object, **more: object) -> ProduceRequest:
-            return before_implicit_adding(produce_request(*given, **more))  # type: ignore[arg-type]
-
         patch.setattr(tails, "_PIECE_RECORDS", piece)
         patch.setattr(Transactions, "add", adds)
         patch.setattr(Transactions, "end", ends)
-        patch.setattr("drkit.replay.writer.produce_request", produces)
+        all_before_implicit_adding(patch)
 
     def _is_here(self) -> bool:
         return self._begun == self._number
