@@ -44,6 +44,15 @@ def end_with(work: Callable[[], int]) -> NoReturn:
     sys.exit(code)
 
 
+class _Terminal(io.FileIO):
+    """A terminal that may go away while a failover is past OPEN: what is written then is dropped."""
+
+    def write(self, data: Any) -> int:
+        with suppress(OSError):
+            return super().write(data)
+        return len(data)
+
+
 def prepare() -> None:
     """Make closed streams drop all output, and escape characters that an encoding lacks."""
     for name in ("stdout", "stderr"):
@@ -51,6 +60,9 @@ def prepare() -> None:
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115  to the end
         elif isinstance(stream, io.TextIOWrapper):
+            if name == "stderr" and stream.isatty():
+                raw = io.BufferedWriter(_Terminal(stream.fileno(), "w", closefd=False))
+                sys.stderr = stream = io.TextIOWrapper(raw, stream.encoding, line_buffering=True)
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -109,10 +109,5 @@ def _meant(settings: Settings, looked: Looked, several: str) -> list[FlowSetting
 
 
 def _which(found: Sequence[FlowSettings], several: str) -> Usage:
-    return Usage(
-        "several_flows_match",
-        where="--flow",
-        hint=", ".join(f"--flow '{f.name}'" for f in found),
-        count=len(found),
-        several=several,
-    )
+    hint = ", ".join(f"--flow '{f.name}'" for f in found)
+    return Usage("several_flows_match", where="--flow", hint=hint, count=len(found), several=several)

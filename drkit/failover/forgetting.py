@@ -191,12 +191,8 @@ async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[s
     if unclear := sorted(
         f"{name}: {codes.error_name(errors[0])}" for name, errors in wrong.items() if errors
     ):
-        raise Failed(
-            "topics_unknown",
-            where=cluster.alias,
-            evidence=first_of(unclear),
-            topics=counted(len(unclear), "topic"),
-        )
+        topics = counted(len(unclear), "topic")
+        raise Failed("topics_unknown", where=cluster.alias, evidence=first_of(unclear), topics=topics)
     return found
 
 

@@ -230,6 +230,7 @@ class Interpreter:
     def _run(self, row: StepRow) -> None:
         context, step = self.context, self.steps[row.step]
         self._patient(row.step, partial(step.announce, context, begun=self._opened))
+        self._stop_if_asked(row)  # the looks since the last question may take long
         began = context.clock()
         self._tell(row.step, row.does)
         self.journal.write(EntryKind.INTENT, row.step, "", {})

@@ -89,12 +89,8 @@ class Mm2Topic:
             # A client that found the topic missing keeps reporting it as missing after it is back.
             self._producer.purge()
             self._producer = self._open()
-            raise Failed(
-                "mm2_topic_not_writable",
-                where=f"{self.name} on {self._cluster.alias}",
-                evidence=delivery.evidence,
-                what=self._what,
-            )
+            where = f"{self.name} on {self._cluster.alias}"
+            raise Failed("mm2_topic_not_writable", where=where, evidence=delivery.evidence, what=self._what)
 
     def close(self) -> None:
         """Drop records still in flight."""

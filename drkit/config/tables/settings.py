@@ -139,13 +139,8 @@ class Settings(Strict):
             return self.flow(name)
         self._refuse_no_flow()
         if len(self.flows) > 1:
-            raise Usage(
-                "several_flows",
-                where="--flow",
-                hint=", ".join(f"--flow '{f.name}'" for f in self.flows),
-                evidence=evidence,
-                count=len(self.flows),
-            )
+            hint = ", ".join(f"--flow '{f.name}'" for f in self.flows)
+            raise Usage("several_flows", where="--flow", hint=hint, evidence=evidence, count=len(self.flows))
         return self.flows[0]
 
     def _refuse_no_flow(self) -> None:

@@ -49,14 +49,16 @@ def scope_positions(context: Context, source: RawCluster | None, *, final: bool 
 
 
 def bounds_of(context: Context, positions: ScopePositions) -> dict[str, dict[str, int]]:
-    """Return start and end of each copy whose position is known, for :func:`refuse_changed`."""
+    """Return start, end and frontier of each copy with a known position, for :func:`refuse_changed`."""
     names = context.scope.topics
     known = {
         str(TopicPartition(names[tp.topic], tp.partition)): p
         for tp, p in sorted(positions.items())
         if isinstance(p, PartitionPosition)
     }
-    return {"starts": {c: p.start for c, p in known.items()}, "ends": {c: p.end for c, p in known.items()}}
+    frontiers = {c: p.frontier for c, p in known.items() if p.frontier is not None}
+    starts, ends = {c: p.start for c, p in known.items()}, {c: p.end for c, p in known.items()}
+    return {"starts": starts, "ends": ends, "frontiers": frontiers}
 
 
 def refuse_changed(
@@ -69,7 +71,7 @@ def refuse_changed(
     """
     names, changed, trimmed = context.scope.topics, list[str](), set[TopicPartition]()
     copies = {tp: str(TopicPartition(names[tp.topic], tp.partition)) for tp in positions}
-    starts, ends = bounds.get("starts", {}), bounds.get("ends", {})  # missing in runs of an older drkit
+    starts, ends, frontiers = (bounds.get(name, {}) for name in ("starts", "ends", "frontiers"))
     for tp, position in positions.items():
         copy = copies[tp]
         # It had no position then either, or it is the source topic that was created again: DRAIN judges that.
@@ -79,6 +81,9 @@ def refuse_changed(
             changed.append(f"{copy}: {position.reason}")
         elif position.end < ends[copy]:
             changed.append(f"{copy}: ended at {ends[copy]}, now at {position.end}")
+        elif (position.frontier or 0) < frontiers.get(copy, 0):  # older drkits have put down none
+            left = position.frontier or "unknown"
+            changed.append(f"{copy}: copied up to {frontiers[copy]} of the source, now {left}")
         elif position.start > starts[copy]:
             trimmed.add(tp)
     if trimmed:  # Retention may remove them on both sides.

@@ -74,12 +74,8 @@ def _refuse_unclear(
         elif reason := unsound[tp].why_not_kept:
             wrong.append(f"{tp}: {reason}")
     if wrong:
-        raise Refused(
-            "keep_unproven",
-            where=context.flow.source,
-            evidence=first_of(wrong),
-            hint=retry_command(context, RunRequest(methods={min(topics): Method.REBUILD})),
-        )
+        hint = retry_command(context, RunRequest(methods={min(topics): Method.REBUILD}))
+        raise Refused("keep_unproven", where=context.flow.source, evidence=first_of(wrong), hint=hint)
 
 
 def refuse_compacted(context: Context, topics: Collection[str]) -> None:
@@ -122,12 +118,8 @@ def _refuse_unfinished(context: Context, kept: Sequence[TopicPartition]) -> None
             if position.frontier is None or position.frontier < end:
                 wrong.append(f"{tp}: copied up to {position.frontier}, a tail was kept up to {end}")
     if wrong:
-        raise Refused(
-            "keep_after_kept",
-            where=context.flow.name,
-            evidence=first_of(wrong),
-            hint=retry_command(context, _rebuilt(kept[:1])),
-        )
+        hint = retry_command(context, _rebuilt(kept[:1]))
+        raise Refused("keep_after_kept", where=context.flow.name, evidence=first_of(wrong), hint=hint)
 
 
 def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
@@ -141,12 +133,8 @@ def refuse_copied_back(context: Context, topics: Collection[str]) -> None:
         if p.topic in topics and any(part.holes.get(HoleKind.COPIED_BACK) for part in p.parts)
     ]
     if wrong:
-        raise Refused(
-            "keep_mixed",
-            where=context.flow.source,
-            evidence=first_of(wrong),
-            hint=retry_command(context, RunRequest(methods={min(topics): Method.REBUILD})),
-        )
+        hint = retry_command(context, RunRequest(methods={min(topics): Method.REBUILD}))
+        raise Refused("keep_mixed", where=context.flow.source, evidence=first_of(wrong), hint=hint)
 
 
 _NOTHING_COPIED: Final = frozenset({DivergenceState.GONE, DivergenceState.RECREATED})

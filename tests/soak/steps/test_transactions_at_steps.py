@@ -253,7 +253,6 @@ def test_transactions_open_when_a_step_begins(
     if means == "acl":
         _allow_all(world)
     steps = [f"{s} intent" for s in (*AT, "FENCE record", f"FENCE {means}")]
-    steps += ["FENCE markers intent"] if kind == "size" else []
     cases = [Case(world, primary, orchestrators, f"n{number}") for number in range(len(steps))]
     world.replicate()
     world.copied([t for case in cases for t in case.topics], {case.group: None for case in cases})

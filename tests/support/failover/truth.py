@@ -133,7 +133,7 @@ def check_loss(
         assert gone == {s.offset for s in records if s.offset >= stated[p]["lost_from"]}, f"{topic}-{p}"
         # Of a silent source only what was seen there can be counted: never more than is really missing.
         if stated[p]["records"] is not None:
-            assert stated[p]["records"] <= len(gone), f"{topic}-{p}"
+            assert stated[p]["records"] <= len(gone), f"{topic}-{p}: {stated[p]}, {sorted(gone)}"
         missing += len(gone)
         for record in acked:
             if record.partition == p:

@@ -41,6 +41,10 @@ def trim(world: World, topic: str) -> None:
     world.delete_records(topic, 0, 12, world.target)
 
 
+def trim_all(world: World, topic: str) -> None:
+    world.delete_records(topic, 0, 20, world.target)
+
+
 @pytest.mark.wide
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
@@ -49,6 +53,7 @@ def trim(world: World, topic: str) -> None:
         (StepName.DRAIN, recreate, False, "switchover_incomplete"),
         (StepName.COMMIT_OFFSETS, recreate, True, "no_exact_position"),
         (StepName.COMMIT_OFFSETS, trim, True, "standby_begins_later"),
+        (StepName.COMMIT_OFFSETS, trim_all, True, "standby_begins_later"),
     ],
 )
 def test_a_copy_that_lost_records_meanwhile_is_not_opened(
