@@ -117,5 +117,5 @@ def _position_of(located: Located, crossings: tuple[Crossing, ...]) -> Partition
     answer = located.answer
     return PartitionPosition(
         answer.segments, answer.upstream, located.start, located.end or 0, answer.copied_end,
-        foreign=tuple(answer.foreign), crossings=crossings,
+        foreign=tuple(answer.foreign), crossings=crossings, leader_epoch=answer.leader_epoch,
     )  # fmt: skip

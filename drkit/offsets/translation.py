@@ -58,6 +58,8 @@ class PartitionPosition:
     keep them, or None if there are none."""
     dropped: int = 0
     """Number of source offsets that were copied, and that the target has lost at the end of its log."""
+    leader_epoch: int = -1
+    """Of the source at the last copied record, or a later one; −1: unknown."""
 
     def forward(self, upstream: int) -> Translation:
         """The target offset at which a group continues that has committed `upstream` on the source.

@@ -181,12 +181,8 @@ class _Asking:
         offsets = (await Groups(at).offsets([question.group]))[question.group]
         committed = {tp: c.offset for tp, c in positions_in(offsets).items()}
         if not committed:
-            raise Usage(
-                "group_without_offsets",
-                where=at.alias,
-                evidence="there is no such group, or it never committed, or its offsets have expired",
-                group=question.group,
-            )
+            evidence = "there is no such group, or it never committed, or its offsets have expired"
+            raise Usage("group_without_offsets", where=at.alias, evidence=evidence, group=question.group)
         return committed
 
     def _checkpointed(self, group: str) -> dict[TopicPartition, int]:

@@ -12,12 +12,13 @@ from drkit.errors import Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import LossEvidence
+from drkit.failover.loss.findings import epoch_word
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, leader_fetch
+from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, epoch_ends, leader_fetch
 from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata, metadata_of_all
 from drkit.model import TopicPartition
 from drkit.next_command import typed
@@ -140,7 +141,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
         return [_of_silent(tp, p, noted.get(tp)).removed(p, unclear(known, tp)) for tp, p in found]
     skip = known.left_out
     ends, behind = context.run(_ends, source, {tp.topic for tp in places}, skip)
-    places = {tp: reaching(p, ends.get(tp)) for tp, p in places.items()}
+    places = {tp: reaching(p, ends.get(tp)) for tp, p in context.run(_before_regrown, source, places).items()}
     gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
     counts: dict[TopicPartition, Counted] = context.run(count_gaps, source, gaps, skip) if gaps else {}
     silent = {
@@ -181,6 +182,17 @@ async def _ends(
     logs = await listed(source, topics, ends, LATEST, written=True)
     behind = {tp: logs[tp] - (e.high_watermark or 0) if tp in logs else 1 for tp, e in ends.items()}
     return with_held(ends, await held_back(source, topics, ends, skip)), behind
+
+
+async def _before_regrown(source: RawCluster, places: ScopePositions) -> ScopePositions:
+    """Let the loss begin where the source, from an older disk, has written other records than were copied."""
+    found = {tp: p for tp, p in places.items() if isinstance(p, PartitionPosition) and p.leader_epoch >= 0}
+    topics = await metadata(source, sorted({tp.topic for tp in found}))
+    answers = await epoch_ends(source, topics, {tp: p.leader_epoch for tp, p in found.items()})
+    for tp, p in found.items():
+        word = epoch_word(p.leader_epoch, answers.get(tp), p.segments.frontier(p.copied_end) or 0)
+        found[tp] = p if word.other_from is None else replace(p, frontier=word.other_from)
+    return {**places, **found}
 
 
 def span_of(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:

@@ -167,12 +167,8 @@ def compared(context: Context, *, undecided: bool = False) -> dict[TopicPartitio
     settled |= forgotten_deletions(context, context.scope.topics).keys()
     found = divergence(context, topics=context.scope.topics, depth=depth, commits=False, settled=settled)
     if found.unanswered:
-        raise Failed(
-            "compare_interrupted",
-            where=context.flow.source,
-            evidence=found.unanswered,
-            hint=retry_command(context),
-        )
+        hint = retry_command(context)
+        raise Failed("compare_interrupted", where=context.flow.source, evidence=found.unanswered, hint=hint)
     if wrong := [t for t in found.tails if t.copy in ANOTHER_TOPIC]:
         names = context.scope.topics
         raise _recreated(context, [f"{names[t.topic]}-{t.partition} {ANOTHER_TOPIC[t.copy]}" for t in wrong])

@@ -396,12 +396,8 @@ def _refuse_failover(service: FailoverService) -> None:
     """Raise Usage if a failover is under way: it is not continued under the name of a return."""
     run = service.under_way
     if run is not None and run.table is not RETURN:
-        raise Usage(
-            "not_a_failback_run",
-            where=_PLACE,
-            evidence=f"run {run.run_id}: {run.state}",
-            hint=run.table.next_commands(abortable=run.abortable),
-        )
+        hint = run.table.next_commands(abortable=run.abortable)
+        raise Usage("not_a_failback_run", where=_PLACE, evidence=f"run {run.run_id}: {run.state}", hint=hint)
 
 
 def show_rehearsal(found: ReturnProposal) -> None:

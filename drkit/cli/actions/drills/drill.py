@@ -93,12 +93,8 @@ def history(name: str | None) -> None:
     if not entries:
         if name is not None:
             named = {entry.name: entry for entry in known.entries()}
-            raise Usage(
-                "drill_never_ran",
-                where="drkit drill history",
-                hint=suggestion(name, named) if named else "run one: drkit drill run --kind readiness",
-                name=name,
-            )
+            hint = suggestion(name, named) if named else "run one: drkit drill run --kind readiness"
+            raise Usage("drill_never_ran", where="drkit drill history", hint=hint, name=name)
         say("no drill was run yet: drkit drill run --kind readiness")
     emit([entry_row(entry, as_json=session().as_json) for entry in entries])
 
