@@ -138,7 +138,11 @@ class CopiedTopics(NamedTuple):
         :param source: metadata of its topics; none while it does not answer
         """
         return self.without(
-            {n for n, ids in self.topics.items() if n in source and source[n].topic_id != ids[1]}
+            {
+                n
+                for n, ids in self.topics.items()
+                if n in source and not source[n].error and source[n].topic_id != ids[1]
+            }
         )
 
     @property
