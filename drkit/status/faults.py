@@ -27,8 +27,6 @@ NOT_AUTHORIZED: Final = "not_authorized"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
-
-
 WRITTEN: Final = "returning_side_written"
 """The code of both the fault and the event."""
 
@@ -76,8 +74,7 @@ def faults_of(
         faults.append(Fault(HANGING, fault_text(late, open_seconds)))
     unknown = [p for p in findings.partitions if p.is_unknown and p.topic not in findings.promoted]
     if unknown and not findings.source_error:
-        first = unknown[0]
-        some = counted(len(unknown), "partition")
+        first, some = unknown[0], counted(len(unknown), "partition")
         text = f"the lag of {some} is unknown, such as {first.topic}-{first.partition}"
         faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
     if findings.left_out:
@@ -134,9 +131,7 @@ def _beat_faults(findings: Findings, interval_seconds: float) -> list[Fault]:
     return [Fault("heartbeat_stale", text)]
 
 
-_OF_A_STOPPED_FLOW: Final = frozenset({
-    "not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale",
-})  # fmt: skip
+_OF_A_STOPPED_FLOW: Final = {"not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale"}
 """No faults for a promoted flow whose topics the opposite flow protects: it must not copy."""
 _ALARM_TEXTS: Final = {
     PairAlarm.BOTH_OPEN: "clients may write on both sides",

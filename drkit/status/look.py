@@ -38,7 +38,7 @@ from drkit.status.source_look import (
     partitions_of,
     transactions_of,
 )
-from drkit.status.sums import copied_ms, loss_of, topics_of
+from drkit.status.sums import copied_ms, loss_of, topics_of, unanswered_in
 
 SCAN_UP_TO: Final = 1_000_000
 _CONNECT_MS: Final = 5000
@@ -114,9 +114,7 @@ class StatusCollector:
             findings.target_error = error.in_short
             findings.unread = unread_state(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
-            if (
-                self.source_ends is None and not findings.source_error
-            ):  # it was not asked, and may be down, too
+            if self.source_ends is None and not findings.source_error:  # not asked: it may be down, too
                 findings.source_error = self._ask_source(findings, FlowState()).error
         return findings
 
@@ -180,7 +178,7 @@ class StatusCollector:
         if source.error:
             return
         copied = {tp: place.frontier or 0 for tp, place in positions.items() if place.exact}
-        unanswered = findings.unanswered
+        unanswered = unanswered_in(findings)
         complete = (p for p in findings.partitions if p.topic not in unanswered)
         statuses, now_ms = {TopicPartition(p.topic, p.partition): p for p in complete}, findings.read_ms
         spans = (source.ends | later).items()
@@ -287,7 +285,7 @@ class StatusCollector:
             open_transactions=findings.open_transactions, left_out_producers=findings.left_out_producers,
             standbys=findings.standbys, copied_ms=copied_ms(findings, loss),
             returned_topics=findings.returned, not_noted_topics=findings.not_noted,
-            unanswered=findings.unanswered,
+            unanswered=unanswered_in(findings),
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

@@ -287,15 +287,6 @@ class Findings:
     """Set when groups are read; None: they were not read."""
     events: tuple[dict[str, Any], ...] = ()
 
-    @property
-    def unanswered(self) -> dict[str, tuple[int, ...]]:
-        """Topics → partitions whose ends the source, which answered, did not return."""
-        found: dict[str, tuple[int, ...]] = {}
-        for p in self.partitions:
-            if p.source_end is None and not self.source_error:
-                found[p.topic] = (*found.get(p.topic, ()), p.partition)
-        return found
-
 
 def oldest_of(values: list[float | None]) -> float | None:
     """The largest age; None where one is unknown, 0 without values."""

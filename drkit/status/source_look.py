@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
-from uuid import UUID
 
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.state import FlowState
 from drkit.kafka import codes
-from drkit.kafka.raw import RawCluster, RawError
-from drkit.kafka.requests import TopicMetadata, all_topics, metadata_of_all
+from drkit.kafka.raw import RawCluster
+from drkit.kafka.requests import TopicMetadata, all_topics
+from drkit.kafka.topics import not_deleted
 from drkit.model import TopicPartition
 from drkit.status.facts import is_whole_note, noted_ends
 from drkit.status.lag.held_back import (
@@ -27,7 +27,6 @@ from drkit.status.lag.target import CopyPosition
 
 _MOST: Final = 100
 """Maximum number of listed open transactions of one cluster: the oldest."""
-_SILENT: Final = TopicMetadata(codes.NO_ANSWER, UUID(int=0), {})
 _REASONS: Final = {
     codes.NONE: "it has no leader on the source that answers",
     codes.NO_ANSWER: "the source does not list the topic, and one of its brokers does not answer",
@@ -53,21 +52,6 @@ class SourceLook(NamedTuple):
             return ""
         error = self.topics[tp.topic].error
         return _REASONS.get(error) or f"the source answers {codes.error_name(error)}"
-
-
-async def not_deleted(cluster: RawCluster, topics: Collection[str]) -> dict[str, TopicMetadata]:
-    """Return those of some topics that not every broker reports as unknown.
-
-    A listing proves nothing: it lacks topics that drkit may not see. For a named one, brokers answer
-    TOPIC_AUTHORIZATION_FAILED.
-    """
-    try:
-        answers = await metadata_of_all(cluster, topics) if topics else {}
-    except RawError:  # one broker does not answer, the source may
-        return dict.fromkeys(topics, _SILENT)
-    unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
-    known = {n: [t for t in each if t.error != unknown] for n, each in answers.items()}
-    return {n: min(each, key=lambda t: t.error != codes.NONE) for n, each in known.items() if each}
 
 
 async def look_at_source(

@@ -47,11 +47,18 @@ def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
     return {t.topic: _lag(t, partitions.get(t.topic, [])) for t in status.topics}
 
 
+def unanswered_in(found: Findings) -> dict[str, tuple[int, ...]]:
+    """Return topics → partitions whose ends the source, which answered, did not return."""
+    away = _by_topic(p for p in found.partitions if p.source_end is None and not found.source_error)
+    return {topic: tuple(p.partition for p in partitions) for topic, partitions in away.items()}
+
+
 def _lag(t: TopicStatus, found: list[PartitionStatus]) -> TopicLag:
     ages = tuple(p.seconds for p in found)
     missing = sum(p.missing for p in found)
     absent = sum((p.frontier, p.target_end) == (0, None) for p in found)
-    return TopicLag(t.records, t.seconds, t.reason, t.bytes, ages, t.target_topic, missing, absent)
+    known = t.records, t.seconds, t.reason, t.bytes, ages
+    return TopicLag(*known, copy=t.target_topic, missing=missing, absent=absent)
 
 
 def copied_ms(found: Findings, loss: Loss) -> int | None:
@@ -59,7 +66,7 @@ def copied_ms(found: Findings, loss: Loss) -> int | None:
     if found.source_error or found.target_error:
         gone = any(p.gone for p in found.partitions if p.topic not in found.promoted)
         return None if gone else found.noted_copied_ms
-    if loss.seconds is None or found.unanswered:
+    if loss.seconds is None or unanswered_in(found):
         return None
     return min(found.at_ms, found.read_ms - round(loss.seconds * 1000))
 

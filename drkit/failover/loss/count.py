@@ -18,6 +18,7 @@ from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, leader_fetch
 from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata
+from drkit.kafka.topics import not_deleted
 from drkit.model import TopicPartition
 from drkit.next_command import typed
 from drkit.offsets import Unavailable
@@ -27,7 +28,6 @@ from drkit.status.lag.held_back import held_back, with_held
 from drkit.status.lag.source import Ends, HeldBack, UncopiedRange, age_of, ends_of, held_text, held_total
 from drkit.status.lag.target import unclear
 from drkit.status.model import oldest_of
-from drkit.status.source_look import not_deleted
 
 _FETCH_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 8

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, total
 from drkit.flow_state.kinds.run import NOTHING_HELD as NOTHING_HELD
 from drkit.flow_state.kinds.run import Ends as Ends
 from drkit.flow_state.kinds.run import HeldBack as HeldBack
@@ -178,22 +178,18 @@ def held_total(held: Iterable[HeldBack]) -> HeldBack:
     partitions = [h for h in held if h.records]
     times = [h.oldest_ms for h in partitions if h.acknowledged]
     known = [t for t in times if t is not None]
-    sizes = [h.bytes for h in partitions if h.bytes is not None]
     return HeldBack(
         sum(h.records for h in partitions),
         sum(h.acknowledged for h in partitions),
         min(known, default=None) if len(known) == len(times) else None,
-        sum(sizes) if len(sizes) == len(partitions) else None,
+        total(h.bytes for h in partitions),
     )
 
 
 def held_text(records: int, acknowledged: int) -> str:
     """Return what open transactions hold back as a text, or an empty one if nothing."""
-    if not records:
-        return ""
-    return (
-        f"up to {counted(records, 'record')} held back by open transactions ({acknowledged:,} acknowledged)"
-    )
+    some = counted(records, "record")
+    return f"up to {some} held back by open transactions ({acknowledged:,} acknowledged)" if records else ""
 
 
 _MOST_AHEAD_MS: Final = 2000
