@@ -143,9 +143,7 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     places = {tp: reaching(p, ends.get(tp)) for tp, p in places.items()}
     gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
     counts: dict[TopicPartition, Counted] = context.run(count_gaps, source, gaps, skip) if gaps else {}
-    silent = {
-        tp.topic for tp, p in places.items() if isinstance(p, PartitionPosition) and p.source_end is None
-    }
+    silent = {tp.topic for tp, p in places.items() if not isinstance(p, Unavailable) and p.source_end is None}
     deleted, planned = silent - context.run(not_deleted, source, silent).keys(), context.request.planned
     lost = [
         _of_deleted(tp, p, noted.get(tp), planned=planned)
