@@ -17,10 +17,10 @@ from drkit.checkpoints.sync import GroupPosition, Positions, follow_deleted, syn
 from drkit.clock import monotonic, wall_ms
 from drkit.config import ClusterSettings, FlowSettings
 from drkit.errors import DrkitError, Failed
-from drkit.kafka import codes
 from drkit.kafka.groups.requests import DEAD, Groups
 from drkit.kafka.raw import EventLoop, RawCluster, RawError
-from drkit.kafka.requests import metadata, metadata_of_all
+from drkit.kafka.requests import metadata
+from drkit.kafka.topics import not_deleted
 from drkit.mm2_topics.checkpoint_topic import CheckpointTopic
 from drkit.model import TopicPartition
 from drkit.offset_map.places import PositionReader
@@ -113,7 +113,8 @@ async def take_back(
     if not shard.recorded:
         return []
     copies = shard.known.upstream
-    no_topics = await _unknown(target, {name for _, name, _ in shard.recorded if name not in copies})
+    others = {name for _, name, _ in shard.recorded if name not in copies}
+    no_topics = others - (await not_deleted(target, others)).keys()
     gone = await _gone(shard, source, groups, {(group, name) for group, name, _ in shard.recorded})
     void = [
         ForgottenCheckpoint(group, name, partition)
@@ -139,13 +140,6 @@ async def _gone(
     states = await groups.describe(sorted({group for group, _ in asked}))
     dead = {group for group, state in states.items() if state.value is not None and state.value.state == DEAD}
     return {(group, name) for group, name in asked if group in dead}
-
-
-async def _unknown(target: RawCluster, names: set[str]) -> set[str]:
-    by_name = await metadata_of_all(target, names) if names else {}
-    return {
-        name for name, each in by_name.items() if each and all(t.error in codes.NO_SUCH_TOPIC for t in each)
-    }
 
 
 _AGAIN: Final = frozenset(

@@ -184,15 +184,11 @@ def _context(service: FailoverService) -> Context:
 
 async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[str, list[TopicMetadata]]:
     found = await metadata_of_all(cluster, names)
-    wrong = {
-        n: [a.error for a in each if a.error and a.error not in codes.NO_SUCH_TOPIC]
-        for n, each in found.items()
-    }
-    if unclear := sorted(
-        f"{name}: {codes.error_name(errors[0])}" for name, errors in wrong.items() if errors
-    ):
-        topics = counted(len(unclear), "topic")
-        raise Failed("topics_unknown", where=cluster.alias, evidence=first_of(unclear), topics=topics)
+    known = codes.NO_SUCH_TOPIC | {codes.NONE}
+    wrong = {n: a.error for n, each in found.items() for a in each if a.error not in known}
+    if unclear := sorted(f"{name}: {codes.error_name(error)}" for name, error in wrong.items()):
+        some = counted(len(unclear), "topic")
+        raise Failed("topics_unknown", where=cluster.alias, evidence=first_of(unclear), topics=some)
     return found
 
 

@@ -137,9 +137,8 @@ class CopiedTopics(NamedTuple):
 
         :param source: metadata of its topics; none while it does not answer
         """
-        return self.without(
-            {n for n, ids in self.topics.items() if n in source and source[n].topic_id != ids[1]}
-        )
+        now = {n: t.topic_id for n, t in source.items() if not t.error}
+        return self.without({n for n, ids in self.topics.items() if now.get(n, ids[1]) != ids[1]})
 
     @property
     def left_out(self) -> LeftOut:

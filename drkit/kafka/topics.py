@@ -5,11 +5,12 @@ Calls that change several topics return the failures by topic, so that one refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, Final, Literal, NamedTuple, TypeVar
+from uuid import UUID
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
@@ -28,9 +29,10 @@ from tenacity import Retrying, retry_if_exception, retry_if_result, stop_after_d
 from drkit.clock import monotonic
 from drkit.counted import counted
 from drkit.errors import DrkitError, Failed, NotAuthorized, raise_first, raise_refused
+from drkit.kafka import codes
 from drkit.kafka.admin import CALL_SECONDS, Cluster
 from drkit.kafka.raw import RawCluster, RawError, ask_once
-from drkit.kafka.requests import TopicMetadata, metadata
+from drkit.kafka.requests import TopicMetadata, metadata, metadata_of_all
 from drkit.model import TopicPartition
 
 MOST_RECORDS: Final = 5_000
@@ -358,3 +360,18 @@ def appeared(cluster: Cluster, name: str) -> TopicMetadata:
     if topic is None:
         raise Failed("new_topic_missing", where=f"{name} on {cluster.alias}")
     return topic
+
+
+async def not_deleted(cluster: RawCluster, topics: Collection[str]) -> dict[str, TopicMetadata]:
+    """Return those of some topics that not every broker reports as unknown.
+
+    A listing proves nothing: it lacks topics that drkit may not see. For a named one, brokers answer
+    TOPIC_AUTHORIZATION_FAILED.
+    """
+    try:
+        answers = await metadata_of_all(cluster, topics) if topics else {}
+    except RawError:  # one broker does not answer, others may
+        return dict.fromkeys(topics, TopicMetadata(codes.NO_ANSWER, UUID(int=0), {}))
+    unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
+    known = {n: [t for t in each if t.error != unknown] for n, each in answers.items()}
+    return {n: min(each, key=lambda t: t.error != codes.NONE) for n, each in known.items() if each}

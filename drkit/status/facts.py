@@ -90,6 +90,7 @@ def status_of(
     if position.frontier is not None and ends is not None:
         uncopied = uncopied or UncopiedRecords(0, 0, None, exact=True)
         seconds = 0.0 if uncopied.records == 0 else age_of(uncopied.oldest_ms, now_ms)
+        reason = reason or (uncopied.reason if seconds is None else "")
         lag = uncopied.records, uncopied.bytes, seconds, uncopied.exact and position.exact
         dropped = max(dropped, ends.dropped(position.frontier))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -12,7 +12,7 @@ from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.next_command import REASON, typed
 from drkit.status.groups import group_faults
 from drkit.status.lag.held_back import HANGING, fault_text, hanging
-from drkit.status.model import Fault, Findings, FlowStatus, Loss
+from drkit.status.model import Fault, Findings, FlowStatus, PartitionStatus
 from drkit.status.pair.facts import DirectionFacts
 from drkit.status.pair.journal import RunUnderWay
 from drkit.status.pair.model import EXPOSED, PairAlarm, PairState, PairStatus, numbered
@@ -27,8 +27,6 @@ NOT_AUTHORIZED: Final = "not_authorized"
 ABORTED_AT_SOURCE: Final = "aborted_at_source"
 OPEN_SECONDS: Final = 60.0
 """A transaction that is open for longer is a fault, unless the flow sets another limit."""
-
-
 WRITTEN: Final = "returning_side_written"
 """The code of both the fault and the event."""
 
@@ -44,7 +42,7 @@ def _silent_clusters(findings: Findings) -> Iterator[Fault]:
 
 def faults_of(
     findings: Findings,
-    loss: Loss,
+    at_risk: Iterable[PartitionStatus],
     *,
     rpo_seconds: float,
     interval_seconds: float,
@@ -52,6 +50,7 @@ def faults_of(
 ) -> list[Fault]:
     """Return the faults of a flow, the worst first.
 
+    :param at_risk: the partitions of which a failover would lose records
     :param rpo_seconds: the loss that is acceptable
     :param interval_seconds: between two heartbeats
     :param open_seconds: how long a transaction may be open
@@ -66,25 +65,26 @@ def faults_of(
         text = f"the lease of {findings.runner.host} was renewed {findings.runner.renewed_seconds:.0f} s ago"
         faults.append(Fault("not_running", f"{text}: nothing is copied"))
     faults += _beat_faults(findings, interval_seconds)
-    if loss.seconds is not None and loss.seconds > rpo_seconds:
-        text = f"the oldest record not copied is {loss.seconds:.1f} s old, rpo_seconds = {rpo_seconds:g}"
+    ages = [age for p in at_risk for age in (p.seconds, p.held_back_seconds)]
+    if (oldest := max((age for age in ages if age is not None), default=0.0)) > rpo_seconds:
+        least = "at least " if None in ages else ""
+        text = f"the oldest record not copied is {least}{oldest:.1f} s old, rpo_seconds = {rpo_seconds:g}"
         faults.append(Fault("rpo_exceeded", text))
     if late := hanging(findings.open_transactions, open_seconds):
         faults.append(Fault(HANGING, fault_text(late, open_seconds)))
-    unknown = [p for p in findings.partitions if p.records is None and p.topic not in findings.promoted]
+    unknown = [p for p in findings.partitions if p.is_unknown and p.topic not in findings.promoted]
     if unknown and not findings.source_error:
-        first = unknown[0]
-        some = counted(len(unknown), "partition")
+        first, some = unknown[0], counted(len(unknown), "partition")
         text = f"the lag of {some} is unknown, such as {first.topic}-{first.partition}"
         faults.append(Fault("lag_unknown", f"{text}: {first.reason or 'no answer'}"))
     if findings.left_out:
         text = f"topics of the source are not copied: {first_of(findings.left_out, 3)}"
         faults.append(Fault("topics_left_out", text))
     if findings.delayed:
-        some = counted(len(findings.delayed), "change")
-        text = f"{some} of topic settings on the source would remove records of the copies, and wait:"
+        text = f"{counted(len(findings.delayed), 'change')} of topic settings on the source would remove"
         hint = "set it back on the source, or to follow it now set it on the target"
-        faults.append(Fault("settings_delayed", f"{text} {first_of(findings.delayed, 3)}; {hint}"))
+        text = f"{text} records of the copies, and wait: {first_of(findings.delayed, 3)}; {hint}"
+        faults.append(Fault("settings_delayed", text))
     faults += _removed_faults(findings)
     if findings.written:
         text = f"the copy to {counted(len(findings.written), 'partition')} has stopped: after the return"
@@ -131,9 +131,7 @@ def _beat_faults(findings: Findings, interval_seconds: float) -> list[Fault]:
     return [Fault("heartbeat_stale", text)]
 
 
-_OF_A_STOPPED_FLOW: Final = frozenset({
-    "not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale",
-})  # fmt: skip
+_OF_A_STOPPED_FLOW: Final = {"not_running", "heartbeat_missing", "heartbeat_stale", "checkpoints_stale"}
 """No faults for a promoted flow whose topics the opposite flow protects: it must not copy."""
 _ALARM_TEXTS: Final = {
     PairAlarm.BOTH_OPEN: "clients may write on both sides",

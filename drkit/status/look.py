@@ -37,9 +37,8 @@ from drkit.status.source_look import (
     noted_look,
     partitions_of,
     transactions_of,
-    unanswered_in,
 )
-from drkit.status.sums import copied_ms, loss_of, topics_of
+from drkit.status.sums import copied_ms, loss_of, topics_of, unanswered_in
 
 SCAN_UP_TO: Final = 1_000_000
 _CONNECT_MS: Final = 5000
@@ -115,10 +114,8 @@ class StatusCollector:
             findings.target_error = error.in_short
             findings.unread = unread_state(self._sides[self._flow.target], error)
             self._drop(self._flow.target)
-            if (
-                self.source_ends is None and not findings.source_error
-            ):  # it was not asked, and may be down, too
-                findings.source_error = self._ask_source(findings, FlowState(), LeftOut()).error
+            if self.source_ends is None and not findings.source_error:  # not asked: it may be down, too
+                findings.source_error = self._ask_source(findings, FlowState()).error
         return findings
 
     def close(self) -> None:
@@ -168,7 +165,7 @@ class StatusCollector:
             # Those of drkit's own topics are drkit's, unless they are old: brokers compact nothing there.
             old, names = hanging(found, limit), self._own_topics
             findings.open_transactions += tuple(t for t in found if t.topic not in names or t in old)
-        source = self._ask_source(findings, state, known.left_out)
+        source = self._ask_source(findings, state)
         findings.source_error, findings.source_seen_ms = source.error, source.seen_ms
         findings.noted_copied_ms = source.copied_ms
         ends = {tp: e for tp, e in source.ends.items() if not self._flow.is_heartbeats(tp.topic)}
@@ -181,7 +178,8 @@ class StatusCollector:
         if source.error:
             return
         copied = {tp: place.frontier or 0 for tp, place in positions.items() if place.exact}
-        complete = (p for p in findings.partitions if p.topic not in findings.unanswered)
+        unanswered = unanswered_in(findings)
+        complete = (p for p in findings.partitions if p.topic not in unanswered)
         statuses, now_ms = {TopicPartition(p.topic, p.partition): p for p in complete}, findings.read_ms
         spans = (source.ends | later).items()
         self.source_ends = {tp: noted(e, copied.get(tp, 0), statuses.get(tp), now_ms) for tp, e in spans}
@@ -214,9 +212,9 @@ class StatusCollector:
         except RawError:
             return {}  # a leader is down; positions and heartbeats report that
 
-    def _ask_source(self, findings: Findings, state: FlowState, skip: LeftOut) -> SourceLook:
+    def _ask_source(self, findings: Findings, state: FlowState) -> SourceLook:
         try:
-            look: SourceLook = self._loop.run(self._look_at_source, skip, findings.at_ms)
+            look: SourceLook = self._loop.run(self._look_at_source, known_of(state), findings.at_ms)
         except DrkitError as error:
             self._drop(self._flow.source)
             return noted_look(state, error.in_short)
@@ -224,8 +222,8 @@ class StatusCollector:
         findings.open_transactions += transactions_of(settings, look.held, findings.at_ms, source=True)
         return look
 
-    async def _look_at_source(self, skip: LeftOut, now_ms: int) -> SourceLook:
-        return await look_at_source(await self._connected(self._flow.source), self._flow, skip, now_ms)
+    async def _look_at_source(self, known: CopiedTopics, now_ms: int) -> SourceLook:
+        return await look_at_source(await self._connected(self._flow.source), self._flow, known, now_ms)
 
     def _partitions(
         self,
@@ -241,11 +239,11 @@ class StatusCollector:
         for tp in partitions_of(positions, self._flow, source):
             not_copied = CopyPosition(0, None, reason=why_not_copied(state, tp.topic))
             place = positions.get(TopicPartition(tp.topic, -1)) or positions.get(tp) or CopyPosition(0, None)
-            frontiers[tp] = place if tp.topic in copied_topics else not_copied
-        missing = {a.topic for a in source.ends} - copied_topics - set(findings.promoted)
+            place = place if tp.topic in copied_topics else not_copied
+            frontiers[tp] = place._replace(reason=source.no_end_of(tp) or place.reason)
+        missing = {tp.topic for tp in frontiers} - copied_topics - set(findings.promoted)
         # Of a silent source nothing more will be copied: there is nothing to wait for.
         self._left_out(findings, missing, 0.0 if source.error else self._patience)
-        findings.unanswered = unanswered_in(copied_topics, self._flow, source)
         gaps = gaps_of(frontiers, source.ends)
         records = {g.at: UncopiedRecords(g.end - g.start, None, None, exact=False) for g in gaps}
         if not source.error:
@@ -267,19 +265,14 @@ class StatusCollector:
         self._missing_since = {t: self._missing_since.get(t, now) for t in missing if not is_beat(t)}
         findings.left_out = tuple(sorted(t for t, s in self._missing_since.items() if now - s >= patience))
 
-    def _at_risk(self, findings: Findings) -> list[PartitionStatus]:
-        """Without the promoted topics: they are active on the target, and the primary can lose nothing."""
-        out = findings.promoted
-        return [
-            p for p in findings.partitions if p.topic not in out and not self._flow.is_heartbeats(p.topic)
-        ]
-
     def _judged(self, findings: Findings) -> FlowStatus:
         flow = self._flow
         counted = [p for p in findings.partitions if not flow.is_heartbeats(p.topic)]
-        loss = loss_of(findings, self._at_risk(findings))
+        # Promoted topics are active on the target: the primary can lose nothing of them.
+        at_risk = [p for p in counted if p.topic not in findings.promoted]
+        loss = loss_of(findings, at_risk)
         faults = faults_of(
-            findings, loss, rpo_seconds=self._settings.failover.rpo_seconds,
+            findings, at_risk, rpo_seconds=self._settings.failover.rpo_seconds,
             interval_seconds=flow.heartbeats_interval_seconds, open_seconds=flow.open_transaction_seconds,
         )  # fmt: skip
         return FlowStatus(
@@ -292,7 +285,7 @@ class StatusCollector:
             open_transactions=findings.open_transactions, left_out_producers=findings.left_out_producers,
             standbys=findings.standbys, copied_ms=copied_ms(findings, loss),
             returned_topics=findings.returned, not_noted_topics=findings.not_noted,
-            unanswered=findings.unanswered,
+            unanswered=unanswered_in(findings),
         )  # fmt: skip
 
     async def _connected(self, alias: str) -> RawCluster:

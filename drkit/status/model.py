@@ -63,6 +63,11 @@ class PartitionStatus:
     """Offsets at the end of the copy that were copied, and that the target has lost."""
 
     @property
+    def is_unknown(self) -> bool:
+        """Return whether its lag is unknown, or the age of it, unless too many partitions wait to read it."""
+        return self.records is None or (self.records > 0 and self.seconds is None and bool(self.reason))
+
+    @property
     def gone(self) -> int:
         """Offsets that were copied and are not on the target: how old the records are is unknown."""
         return self.missing + self.dropped
@@ -170,8 +175,7 @@ class FlowStatus:
     not_noted_topics: tuple[str, ...] = ()
     """Those of them whose ends the replicator has not noted on the target since."""
     unanswered: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Copied topics → partitions for which the source, which answered, has no leader that answers; none of a
-    topic that has an error as a whole."""
+    """Topics → partitions whose ends the source, which answered, did not return."""
     pair: PairStatus | None = None
     """The pair of this flow and the one in the other direction; None: not looked at."""
     run: RunUnderWay | None = None
@@ -273,9 +277,6 @@ class Findings:
     source_seen_ms: int | None = None
     noted_copied_ms: int | None = None
     """Of a silent source: everything older was copied at its last answer; None: not known."""
-    unanswered: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Copied topics → partitions for which the source, which answered, has no leader that answers; none of a
-    topic that has an error as a whole."""
     returned: tuple[str, ...] = ()
     """Source topics that are copied since a return, and that no failover has promoted since."""
     not_noted: tuple[str, ...] = ()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from drkit.config import ClusterSettings, FlowSettings
-from drkit.flow_state.left_out import LeftOut
+from drkit.flow_state.copied_topics import CopiedTopics
 from drkit.flow_state.records import SourceSeenRecord
 from drkit.flow_state.state import FlowState
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, all_topics
+from drkit.kafka.topics import not_deleted
 from drkit.model import TopicPartition
 from drkit.status.facts import is_whole_note, noted_ends
 from drkit.status.lag.held_back import (
@@ -25,12 +27,18 @@ from drkit.status.lag.target import CopyPosition
 
 _MOST: Final = 100
 """Maximum number of listed open transactions of one cluster: the oldest."""
+_REASONS: Final = {
+    codes.NONE: "it has no leader on the source that answers",
+    codes.NO_ANSWER: "the source does not list the topic, and one of its brokers does not answer",
+    codes.TOPIC_AUTHORIZATION_FAILED: "drkit may not see the topic on the source",
+}
 
 
 class SourceLook(NamedTuple):
     """The source's answer; `ends` may be from an earlier look."""
 
     topics: dict[str, TopicMetadata]
+    """Those that it lists, and copied ones that are not proven deleted, which have an error."""
     ends: dict[TopicPartition, Ends]
     error: str = ""
     seen_ms: int | None = None
@@ -38,17 +46,24 @@ class SourceLook(NamedTuple):
     """Of an earlier look: everything older was copied then; None: not known."""
     held: Mapping[TopicPartition, HeldInPartition] = {}
 
+    def no_end_of(self, tp: TopicPartition) -> str:
+        """Return why a source that answered did not return the end of a partition; empty if it did."""
+        if self.error or tp in self.ends:
+            return ""
+        error = self.topics[tp.topic].error
+        return _REASONS.get(error) or f"the source answers {codes.error_name(error)}"
 
-async def look_at_source(cluster: RawCluster, flow: FlowSettings, skip: LeftOut, now_ms: int) -> SourceLook:
-    """Ask the source now.
 
-    :param skip: producers whose records the flow leaves out
-    :raises RawError: no answer
-    """
+async def look_at_source(
+    cluster: RawCluster, flow: FlowSettings, known: CopiedTopics, now_ms: int
+) -> SourceLook:
+    """Ask the source now. Raises RawError: no answer."""
     topics = await all_topics(cluster)
+    unlisted = {n for n in known.topics if n not in topics and flow.copies(n)}
+    topics |= await not_deleted(cluster, unlisted)
     names = [n for n, t in topics.items() if not t.error and flow.copies(n)]
     ends = await ends_of(cluster, topics, names)
-    held = await held_back(cluster, topics, ends, skip)
+    held = await held_back(cluster, topics, ends, known.left_out)
     return SourceLook(topics, with_held(ends, held), "", now_ms, held=held)
 
 
@@ -74,33 +89,20 @@ def gaps_of(
     ]
 
 
-def unanswered_in(
-    known: Collection[str], flow: FlowSettings, source: SourceLook
-) -> dict[str, tuple[int, ...]]:
-    """Copied topics for whose partitions the source, which answered, has no leader that answers.
-
-    Not of topics that the flow copied once and leaves out now, nor of partitions that the copy alone has.
-
-    :returns: topic → these partitions; none of a topic that has an error as a whole
-    """
-    asked = {n: t for n, t in source.topics.items() if n in known and flow.copies(n)}
-    found = {
-        n: tuple(number for number in sorted(t.leaders) if TopicPartition(n, number) not in source.ends)
-        for n, t in asked.items()
-    }
-    return {n: numbers for n, numbers in found.items() if numbers or asked[n].error}
-
-
 def partitions_of(
     places: Iterable[TopicPartition], flow: FlowSettings, source: SourceLook
 ) -> list[TopicPartition]:
-    """The partitions of the source; of a silent one those that it may have had when its ends were noted.
+    """Return the partitions of the source, also those of which it did not return the end.
 
-    A note that says until when all was copied names every one: what it lacks the copy alone had.
+    Of a topic that it does not describe, and of a silent source, they are those of the copy. A note of the
+    ends that says until when all was copied names every one: what it lacks the copy alone had.
     """
-    if not source.error or source.copied_ms is not None:
-        return sorted(source.ends)
-    return sorted({*source.ends, *(p for p in places if p.partition >= 0 and flow.copies(p.topic))})
+    described = {n: t for n, t in source.topics.items() if flow.copies(n)}
+    found = {TopicPartition(n, number) for n, t in described.items() for number in t.leaders or (0,)}
+    is_open = bool(source.error) and source.copied_ms is None
+    hidden = {n for n, t in described.items() if not t.leaders}
+    found |= {p for p in places if p.topic in hidden or (is_open and flow.copies(p.topic))}
+    return sorted({*source.ends, *(p for p in found if p.partition >= 0)})
 
 
 def transactions_of(

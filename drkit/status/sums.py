@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from drkit.counted import counted, total, utc
+from drkit.counted import total, utc
 from drkit.model import TopicPartition
 from drkit.status.lag.held_back import OpenTransaction
 from drkit.status.lag.source import HeldBack, age_of
@@ -14,12 +13,16 @@ from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus, Topi
 from drkit.status.pair.facts import TopicLag
 
 
-def topics_of(partitions: list[PartitionStatus]) -> tuple[TopicStatus, ...]:
+def topics_of(partitions: Iterable[PartitionStatus]) -> tuple[TopicStatus, ...]:
     """Sums by topic, in the order of their names."""
+    return tuple(_topic(found) for _, found in sorted(_by_topic(partitions).items()))
+
+
+def _by_topic(partitions: Iterable[PartitionStatus]) -> dict[str, list[PartitionStatus]]:
     by_topic: dict[str, list[PartitionStatus]] = {}
     for p in partitions:
         by_topic.setdefault(p.topic, []).append(p)
-    return tuple(_topic(found) for _, found in sorted(by_topic.items()))
+    return by_topic
 
 
 def _topic(found: list[PartitionStatus]) -> TopicStatus:
@@ -33,31 +36,29 @@ def _topic(found: list[PartitionStatus]) -> TopicStatus:
         seconds=oldest_of([p.seconds for p in found]),
         exact=all(p.exact for p in found),
         unknown_partitions=len(unknown),
-        reason=next((p.reason for p in found if p.reason), ""),
+        reason=next((p.reason for p in sorted(found, key=lambda p: not p.is_unknown) if p.reason), ""),
         held_back=sum(p.held_back.records for p in found),
     )
 
 
 def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
-    """How far a flow is with each topic; of partitions without a leader that answers nothing is known."""
-    ages: dict[str, list[float | None]] = {}
-    lost, absent, lags = Counter[str](), Counter[str](), dict[str, TopicLag]()
-    for p in status.partitions:
-        ages.setdefault(p.topic, []).append(p.seconds)
-        lost[p.topic] += p.missing
-        absent[p.topic] += (p.frontier, p.target_end) == (0, None)
-    for t in status.topics:
-        known = tuple(ages.get(t.topic, ()))
-        lags[t.topic] = TopicLag(
-            t.records, t.seconds, t.reason, t.bytes, known,
-            copy=t.target_topic, missing=lost[t.topic], absent=absent[t.topic],
-        )  # fmt: skip
-    for topic, away in status.unanswered.items():
-        known = (*ages.get(topic, ()), *(None for _ in away))
-        some = counted(len(away), "partition")
-        reason = f"{status.source} has no leader for {some} of it" if away else "it cannot be described"
-        lags[topic] = TopicLag(None, None, reason, ages=known, missing=lost[topic])
-    return lags
+    """How far a flow is with each topic."""
+    partitions = _by_topic(status.partitions)
+    return {t.topic: _lag(t, partitions.get(t.topic, [])) for t in status.topics}
+
+
+def unanswered_in(found: Findings) -> dict[str, tuple[int, ...]]:
+    """Return topics → partitions whose ends the source, which answered, did not return."""
+    away = _by_topic(p for p in found.partitions if p.source_end is None and not found.source_error)
+    return {topic: tuple(p.partition for p in partitions) for topic, partitions in away.items()}
+
+
+def _lag(t: TopicStatus, found: list[PartitionStatus]) -> TopicLag:
+    ages = tuple(p.seconds for p in found)
+    missing = sum(p.missing for p in found)
+    absent = sum((p.frontier, p.target_end) == (0, None) for p in found)
+    known = t.records, t.seconds, t.reason, t.bytes, ages
+    return TopicLag(*known, copy=t.target_topic, missing=missing, absent=absent)
 
 
 def copied_ms(found: Findings, loss: Loss) -> int | None:
@@ -65,7 +66,7 @@ def copied_ms(found: Findings, loss: Loss) -> int | None:
     if found.source_error or found.target_error:
         gone = any(p.gone for p in found.partitions if p.topic not in found.promoted)
         return None if gone else found.noted_copied_ms
-    if loss.seconds is None or found.unanswered:
+    if loss.seconds is None or unanswered_in(found):
         return None
     return min(found.at_ms, found.read_ms - round(loss.seconds * 1000))
 
@@ -77,7 +78,7 @@ def loss_of(found: Findings, partitions: list[PartitionStatus]) -> Loss:
     """
     seen = age_of(found.source_seen_ms, found.at_ms) if found.source_error else 0.0
     held = sum(p.held_back.records for p in partitions)
-    exact = seen == 0.0 and not held and not found.unanswered and all(p.exact for p in partitions)
+    exact = seen == 0.0 and not held and all(p.exact for p in partitions)
     if found.target_error or seen is None:
         return Loss(None, None, None, exact=False, source_seen_seconds=seen)
     return Loss(

@@ -176,6 +176,9 @@ def _planned(q: PreconditionInput) -> Iterator[Refused]:
     elif runner is None or not runner.alive:
         evidence = f"the lease of {runner.host} is {runner.age_seconds:.0f} s old" if runner else "no lease"
         yield Refused("no_replicator", where=q.flow, evidence=evidence, flow=q.flow)
+    if missing := q.survey.without_end:
+        evidence = f"it does not return the ends of {counted(len(missing), 'topic')}: {first_of(missing)}"
+        yield Refused("source_unreachable", where=q.survey.source.alias, evidence=evidence)
 
 
 def _never_placed(q: PreconditionInput) -> Iterator[Refused]:
@@ -240,9 +243,8 @@ def _repoint_others(q: PreconditionInput) -> Iterator[Refused]:
         return
     for way in q.survey.reach:
         if way.others:
-            yield Refused(
-                "repoint_reaches_others", where=f"{way.way} of [failover] repoint", evidence=way.others
-            )
+            where = f"{way.way} of [failover] repoint"
+            yield Refused("repoint_reaches_others", where=where, evidence=way.others)
 
 
 GATES: Final[Mapping[str, Check]] = {

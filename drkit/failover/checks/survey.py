@@ -37,7 +37,7 @@ from drkit.flow_state.records import ClustersRecord
 from drkit.flow_state.unreplayed import Unreplayed
 from drkit.kafka.raw import RawCluster
 from drkit.kafka.requests import TopicMetadata, describe_cluster, metadata
-from drkit.kafka.topics import ConfigValue, describe_topics, topic_configs
+from drkit.kafka.topics import ConfigValue, describe_topics, not_deleted, topic_configs
 from drkit.kafka.transactions import hanging
 from drkit.model import TopicPartition
 from drkit.offsets import Unavailable
@@ -134,6 +134,8 @@ class Survey:
     """ACLs of the side to which clients return that the side where they are now does not have."""
     never_placed: Mapping[str, str] = field(default_factory=dict)
     """Groups that get no exact position → why; asked for a switchover only."""
+    without_end: tuple[str, ...] = ()
+    """Topics of which the source, which answers, did not return every end; asked for a switchover only."""
     compacted_alone: tuple[str, ...] = ()
     """Topics of the scope whose copy is compacted, and that are not on the source."""
     unreplayed: tuple[Unreplayed, ...] = ()
@@ -197,8 +199,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         readings = Readings(pair_roles(context), *positions_of(context, source, groups))
     roles, positions, origin = readings
     away, promoted = (tuple(sorted(t & scope.topics.keys())) for t in (roles.away, roles.opened))
-    partitions = _partitions(context, places, source)
-    outside = look_outside(context, source, positions)
+    partitions, outside = _partitions(context, places, source), look_outside(context, source, positions)
     in_scope = {
         g: {tp: s for tp, s in p.items() if tp.topic in scope.topics}
         for g, p in positions.items()
@@ -232,6 +233,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         written=written(context, places),
         home_acls=look_home_acls(context, turned),
         never_placed=never_placed(in_scope, scope_positions(context, source)) if planned else {},
+        without_end=_without_end(context, source, partitions) if planned else (),
         compacted_alone=tuple(t for t in compacted_alone(state.records) if t in scope.topics),
         # Only a side that was promoted before, and copied back since, can have some.
         unreplayed=tuple(unreplayed_on_source(context)) if turned and planned else (),
@@ -301,10 +303,17 @@ def _waiting(
     same = {n for n in names if topics[n].topic_id == known.topics[n][1]}
     ends: dict[TopicPartition, Ends] = context.run(ends_of, source, topics, sorted(same))
     ends = with_held(ends, context.run(held_back, source, topics, ends, known.left_out))
-    gaps = gaps_of(places, ends)
-    if not gaps:
-        return ends, {}
-    return ends, context.run(waiting, source, topics, gaps, known.left_out)
+    return ends, context.run(waiting, source, topics, gaps_of(places, ends), known.left_out)
+
+
+def _without_end(
+    context: Context, source: RawCluster | None, partitions: Iterable[PartitionStatus]
+) -> tuple[str, ...]:
+    """Return topics of which waiting proves nothing; DRAIN decides about deleted and recreated ones."""
+    names = {p.topic for p in partitions if p.source_end is None}
+    answers: dict[str, TopicMetadata] = context.run(not_deleted, source, names)
+    copied = context.known.topics
+    return tuple(sorted(n for n, t in answers.items() if t.error or t.topic_id == copied[n][1]))
 
 
 def _risk(context: Context, partitions: list[PartitionStatus], source: RawCluster | None) -> Risk:

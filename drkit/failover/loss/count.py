@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -16,10 +16,10 @@ from drkit.failover.loss.findings import epoch_word
 from drkit.failover.loss.positions import NO_PARTITION, ScopePositions
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.left_out import LeftOut
-from drkit.kafka import codes
-from drkit.kafka.raw import RawCluster, RawError
+from drkit.kafka.raw import RawCluster
 from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, epoch_ends, leader_fetch
-from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata, metadata_of_all
+from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata
+from drkit.kafka.topics import not_deleted
 from drkit.model import TopicPartition
 from drkit.next_command import typed
 from drkit.offsets import Unavailable
@@ -144,10 +144,8 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     places = {tp: reaching(p, ends.get(tp)) for tp, p in context.run(_before_regrown, source, places).items()}
     gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
     counts: dict[TopicPartition, Counted] = context.run(count_gaps, source, gaps, skip) if gaps else {}
-    silent = {
-        tp.topic for tp, p in places.items() if isinstance(p, PartitionPosition) and p.source_end is None
-    }
-    deleted, planned = context.run(_deleted, source, silent), context.request.planned
+    silent = {tp.topic for tp, p in places.items() if not isinstance(p, Unavailable) and p.source_end is None}
+    deleted, planned = silent - context.run(not_deleted, source, silent).keys(), context.request.planned
     lost = [
         _of_deleted(tp, p, noted.get(tp), planned=planned)
         if tp.topic in deleted and isinstance(p, PartitionPosition)
@@ -157,21 +155,6 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
     # A topic may have grown since the scope was compared, and the standby does not have that partition yet.
     lost += [_of_added(tp, e) for tp, e in sorted(ends.items()) if tp not in places]
     return [p._replace(unreplicated=behind.get(TopicPartition(p.topic, p.partition), 0)) for p in lost]
-
-
-async def _deleted(source: RawCluster, topics: Collection[str]) -> frozenset[str]:
-    """Return those of some topics that no broker knows any more, while each of them answers.
-
-    For a topic that drkit may not see, brokers answer TOPIC_AUTHORIZATION_FAILED.
-    """
-    if not topics:
-        return frozenset()
-    try:
-        found = await metadata_of_all(source, topics)
-    except RawError:  # one broker does not answer, the source may
-        return frozenset()
-    unknown = codes.UNKNOWN_TOPIC_OR_PARTITION
-    return frozenset(n for n, answers in found.items() if {a.error for a in answers} == {unknown})
 
 
 async def _ends(

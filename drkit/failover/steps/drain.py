@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from drkit.counted import counted, first_of
+from drkit.counted import counted, first_of, total
 from drkit.errors import Refused
 from drkit.failover.checks.foreign_writes import refuse_written
 from drkit.failover.core.context import Context, StepProgress, asked
@@ -110,12 +110,13 @@ def _is_copied(context: Context, until: float) -> bool:
 
 
 def _left(lost: Sequence[Lost]) -> str:
-    records = sum(p.records or 0 for p in lost)
+    records = total(p.records for p in lost)
     waiting = sum(p.open_transaction for p in lost)
     held = held_of(lost)
     text = f", {counted(waiting, 'partition')} with an open transaction" if waiting else ""
     held_back = held_text(held.records, held.acknowledged)
-    return f"{counted(records, 'record')} left" + text + (f", {held_back}" if held_back else "")
+    some = "an unknown number of records" if records is None else counted(records, "record")
+    return f"{some} left" + text + (f", {held_back}" if held_back else "")
 
 
 def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:

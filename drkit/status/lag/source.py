@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from drkit.counted import counted
+from drkit.counted import counted, total
 from drkit.flow_state.kinds.run import NOTHING_HELD as NOTHING_HELD
 from drkit.flow_state.kinds.run import Ends as Ends
 from drkit.flow_state.kinds.run import HeldBack as HeldBack
 from drkit.flow_state.left_out import LeftOut
+from drkit.kafka import codes
 from drkit.kafka.raw import RawCluster, RawError
 from drkit.kafka.requests import (
     EARLIEST,
@@ -54,6 +54,8 @@ class UncopiedRecords:
     oldest_ms: int | None
     """Timestamp of the first one, or None without any, or if it is unknown."""
     exact: bool
+    reason: str = ""
+    """Why their age is unknown; empty also if they were not requested."""
 
 
 async def ends_of(
@@ -84,8 +86,10 @@ async def waiting(
     sample = sample_bytes(len(gaps))
 
     async def look(gap: UncopiedRange) -> None:
-        with suppress(RawError):
+        try:
             out[gap.at] = await _around_cut(cluster, topics, gap, skip, sample)
+        except RawError as error:
+            out[gap.at] = replace(out[gap.at], reason=error.in_short)
 
     await cluster.loop.some_at_once(look, largest[:MOST_SAMPLES], _AT_ONCE)
     return out
@@ -115,7 +119,7 @@ def joined(before: UncopiedRecords, after: UncopiedRecords) -> UncopiedRecords:
     volume = None if before.bytes is None or after.bytes is None else before.bytes + after.bytes
     exact = before.exact and after.exact
     first = before if before.records else after
-    return UncopiedRecords(before.records + after.records, volume, first.oldest_ms, exact)
+    return UncopiedRecords(before.records + after.records, volume, first.oldest_ms, exact, first.reason)
 
 
 async def _sample(
@@ -137,6 +141,9 @@ async def _sample(
         cluster, topic.leaders[number].node, (gap.at.topic, topic.topic_id), number, gap.start,
         max_bytes=most_bytes, max_wait_ms=0,
     )  # fmt: skip
+    if answer.error_code:
+        reason = f"its records cannot be read: {codes.error_name(answer.error_code)}"
+        return UncopiedRecords(gap.end - gap.start, None, None, exact=False, reason=reason)
     data, aborted = bytes(answer.records or b""), aborted_in(answer)
     records = counted_gap(gap, data, aborted, skip)
     if records.exact or records.bytes is None or segments == 1 or len(data) > most_bytes // 2:
@@ -151,13 +158,14 @@ def counted_gap(
 ) -> UncopiedRecords:
     """Count the uncopied records of a gap, from a fetch response that begins there."""
     size = gap.end - gap.start
+    unread = UncopiedRecords(size, None, None, exact=False, reason="no whole batch of it could be read")
     try:
         out = visible(data, gap.start, gap.end, aborted=aborted, without=skip)
     except CorruptBatch:
-        return UncopiedRecords(size, None, None, exact=False)
+        return unread
     seen = out.next_source - gap.start
     if seen <= 0:
-        return UncopiedRecords(size, None, None, exact=False)
+        return unread
     records, volume = sum(c.count for c in out.chunks), sum(c.size for c in out.chunks)
     oldest = read_header(out.chunks[0].data).base_timestamp if out.chunks else None
     if seen >= size:
@@ -170,26 +178,23 @@ def held_total(held: Iterable[HeldBack]) -> HeldBack:
     partitions = [h for h in held if h.records]
     times = [h.oldest_ms for h in partitions if h.acknowledged]
     known = [t for t in times if t is not None]
-    sizes = [h.bytes for h in partitions if h.bytes is not None]
     return HeldBack(
         sum(h.records for h in partitions),
         sum(h.acknowledged for h in partitions),
         min(known, default=None) if len(known) == len(times) else None,
-        sum(sizes) if len(sizes) == len(partitions) else None,
+        total(h.bytes for h in partitions),
     )
 
 
 def held_text(records: int, acknowledged: int) -> str:
     """Return what open transactions hold back as a text, or an empty one if nothing."""
-    if not records:
-        return ""
-    return (
-        f"up to {counted(records, 'record')} held back by open transactions ({acknowledged:,} acknowledged)"
-    )
+    some = counted(records, "record")
+    return f"up to {some} held back by open transactions ({acknowledged:,} acknowledged)" if records else ""
 
 
 _MOST_AHEAD_MS: Final = 2000
 """A time that is further ahead of this machine's clock is not used: one of two clocks is wrong."""
+_FUTURE: Final = "its oldest record has a time in the future"
 
 
 def age_of(at_ms: int | None, now_ms: int) -> float | None:
@@ -225,7 +230,9 @@ class EarlierEnds:
         for gap in gaps:
             waits = out.get(gap.at)
             if waits is not None and waits.records and age_of(waits.oldest_ms, now_ms) is None:
-                out[gap.at] = replace(waits, oldest_ms=self._before(gap, now_ms), exact=False)
+                reason = waits.reason or (_FUTURE if waits.oldest_ms is not None else "")
+                oldest_ms = self._before(gap, now_ms)
+                out[gap.at] = replace(waits, oldest_ms=oldest_ms, exact=False, reason=reason)
         # What a transaction holds back was there, too: it is behind the end when it is decided.
         self._looks.append((began_ms, {tp: max(e.end, e.high_watermark or 0) for tp, e in ends.items()}))
         return out

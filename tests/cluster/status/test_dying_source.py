@@ -34,7 +34,11 @@ def test_an_incomplete_look_does_not_replace_the_note_of_a_complete_one(
             collector.remember_source()
             source.broker(2).kill()
             eventually(lambda: -1 in {p.node for p in flow.topic(flow.source, topic_name).leaders.values()})
-            assert collector.look().unanswered
+            status = collector.look()
+            assert status.unanswered
+            [reason] = [f.text for f in status.faults if f.code == "lag_unknown"]
+            assert reason.endswith("it has no leader on the source that answers")
+            assert (status.loss.records, status.loss.exact) == (None, False)
             collector.remember_source()
         source.kill()
         with closing(StatusCollector(settings, flow.settings, groups=False)) as late:

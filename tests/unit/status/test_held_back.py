@@ -188,10 +188,8 @@ def test_acknowledged_records_of_unknown_age_have_no_age():
 
 
 def faults(found: Findings, rpo_seconds: float = 30.0, **more: float) -> dict[str, str]:
-    loss = loss_of(found, found.partitions)
-    return {
-        f.code: f.text for f in faults_of(found, loss, rpo_seconds=rpo_seconds, interval_seconds=1, **more)
-    }
+    seen = faults_of(found, found.partitions, rpo_seconds=rpo_seconds, interval_seconds=1, **more)
+    return {f.code: f.text for f in seen}
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from drkit.status.model import Findings, PartitionStatus
 from drkit.status.pair.facts import DirectionFacts, TopicLag
 from drkit.status.pair.judge import judge
 from drkit.status.pair.model import DeltaBound, PairState, PairStatus
-from drkit.status.sums import loss_of
 from tests.support.status.pair_facts import (
     COPIED,
     OVER,
@@ -63,8 +62,8 @@ def judged(found: Findings, second: DirectionFacts) -> tuple[list[str], list[str
     """The codes of the promoted flow's faults, and the topics of which it has a lag."""
     pair = judge(OVER, second, RPO)
     own = without_passive(found, pair, "s")
-    loss = loss_of(own, [p for p in own.partitions if p.topic not in own.promoted])
-    faults = faults_of(own, loss, rpo_seconds=RPO, interval_seconds=1.0)
+    at_risk = [p for p in own.partitions if p.topic not in own.promoted]
+    faults = faults_of(own, at_risk, rpo_seconds=RPO, interval_seconds=1.0)
     seen = with_pair(status("promoted", *(f.code for f in faults)), pair)
     return codes(seen), [p.topic for p in own.partitions]
 

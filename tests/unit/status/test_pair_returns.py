@@ -184,10 +184,7 @@ def test_what_is_younger_than_the_note_is_told_by_partition(
 
 def test_a_topic_without_a_leader_is_not_called_protected_nor_gone():
     """The note of that look does not know its age, and a failover refuses."""
-    away = replace(status("standby"), unanswered={TOPIC: (1,)})
-    flow = direction("p", "s", lags=lags_of(away))
-    found = only(flow, back())
-    assert (found.state, "p has no leader for 1 partition of it" in found.why) == (
-        PairState.UNPROTECTED,
-        True,
-    )
+    away = PartitionStatus(TOPIC, TOPIC, 0, 9, None, 9, None, None, None, reason="no leader")
+    copied = PartitionStatus(TOPIC, TOPIC, 1, 9, 9, 9, records=0, bytes=0, seconds=0.0)
+    found = only(direction("p", "s", lags=lags_of(looked_at((away, copied)))), back())
+    assert (found.state, found.why) == (PairState.UNPROTECTED, "the lag of p->s is unknown: no leader")

@@ -14,6 +14,7 @@ from drkit.config import FlowSettings
 from drkit.detect.risk import Sighting
 from drkit.flow_state.records import ReturnRecord, SourceSeenRecord
 from drkit.flow_state.state import FlowState
+from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.requests import PartitionLeader, TopicMetadata
 from drkit.model import TopicPartition
 from drkit.monitoring.metrics import FlowFigures
@@ -23,7 +24,7 @@ from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRe
 from drkit.status.model import Findings, FlowStatus, Loss, PartitionStatus
 from drkit.status.pair.model import AlarmReason, PairAlarm, PairState, PairStatus, PairTopic
 from drkit.status.protection import not_protected
-from drkit.status.source_look import SourceLook, noted_look, partitions_of, unanswered_in
+from drkit.status.source_look import SourceLook, noted_look, partitions_of
 from drkit.status.sums import copied_ms
 from drkit.watch import senses
 from drkit.watch.senses import loss_known
@@ -197,14 +198,20 @@ def test_a_look_without_some_leaders_shows_nothing() -> None:
     flow = FlowSettings(source="p", target="s", topics_exclude="left", naming="identity")
     leader = PartitionLeader(1, 0)
     known = {n: TopicMetadata(0, UUID(int=1), {0: leader}) for n in ("orders", "left")}
-    look = SourceLook(known, {AT: Ends(0, 9)})
-    assert not unanswered_in({"orders", "gone", "left"}, flow, look), "one is deleted, one not selected now"
-    more = {"orders": TopicMetadata(0, UUID(int=1), {0: leader, 1: leader})}
-    assert unanswered_in({"orders"}, flow, look._replace(topics=more))
-    assert unanswered_in({"orders"}, flow, SourceLook({"orders": TopicMetadata(5, UUID(int=1), {})}, {}))
+    look, second = SourceLook(known, {AT: Ends(0, 9)}), TopicPartition("orders", 1)
+    copies = [AT, second, TopicPartition("gone", 0), TopicPartition("left", 0)]
+    assert partitions_of(copies, flow, look) == [AT], "of the others, one is deleted, one not selected now"
+    more = look._replace(topics={"orders": TopicMetadata(0, UUID(int=1), {0: leader, 1: leader})})
+    assert partitions_of([AT], flow, more) == [AT, second]
+    assert (more.no_end_of(AT), more.no_end_of(second)) == ("", "it has no leader on the source that answers")
+    hidden = SourceLook({"orders": TopicMetadata(TOPIC_AUTHORIZATION_FAILED, UUID(int=0), {})}, {})
+    assert partitions_of(copies, flow, hidden) == [AT, second]
+    assert hidden.no_end_of(second) == "drkit may not see the topic on the source"
+    assert partitions_of([TopicPartition("orders", -1)], flow, hidden) == [AT], "the copy is gone, too"
     loss = Loss(0, 0, 2.0, exact=True, source_seen_seconds=0.0)
     assert copied_ms(Findings(NOW, NOW), loss) == NOW - 2000
-    assert copied_ms(Findings(NOW, NOW, unanswered={"orders": (0,)}), loss) is None
+    no_end = replace(part(None), source_end=None)
+    assert copied_ms(Findings(NOW, NOW, partitions=[no_end]), loss) is None
     assert copied_ms(Findings(NOW, NOW, source_error="gone", noted_copied_ms=7), loss) == 7
 
 

@@ -24,7 +24,7 @@ from drkit.model import TopicPartition
 from drkit.monitoring.metrics import Count, FlowCollector, FlowFigures
 from drkit.status.facts import seen_record, status_of
 from drkit.status.faults import faults_of
-from drkit.status.lag.source import Ends, UncopiedRange, counted_gap
+from drkit.status.lag.source import EarlierEnds, Ends, UncopiedRange, UncopiedRecords, counted_gap
 from drkit.status.lag.target import CopyPosition
 from drkit.status.model import (
     Findings,
@@ -63,8 +63,7 @@ def healthy(**more: Any) -> Findings:
 
 
 def codes(found: Findings, rpo_seconds: float = 30.0) -> list[str]:
-    loss = loss_of(found, found.partitions)
-    return [f.code for f in faults_of(found, loss, rpo_seconds=rpo_seconds, interval_seconds=1.0)]
+    return [f.code for f in faults_of(found, found.partitions, rpo_seconds=rpo_seconds, interval_seconds=1.0)]
 
 
 def test_healthy():
@@ -90,7 +89,13 @@ def test_a_topic_that_has_moved_has_no_lag():
         ({"heartbeat": HeartbeatStatus(10.1)}, "heartbeat_stale"),
         ({"heartbeat_ahead_seconds": 3600.0}, "heartbeat_ahead"),
         ({"partitions": [part(records=7, seconds=31.0)]}, "rpo_exceeded"),
+        (
+            {"partitions": [part(records=7, seconds=31.0), part(records=9, seconds=None, partition=1)]},
+            "rpo_exceeded",
+        ),
+        ({"partitions": [part(records=7, seconds=None, held_back_seconds=31.0)]}, "rpo_exceeded"),
         ({"partitions": [part(records=None)]}, "lag_unknown"),
+        ({"partitions": [part(records=7, seconds=None, reason="READ is denied")]}, "lag_unknown"),
         ({"left_out": ("new",)}, "topics_left_out"),
         ({"pending_fence": DEBT}, "fence_owed"),
         ({"lift": LIFT}, "fence_lift_pending"),
@@ -100,6 +105,35 @@ def test_each_fault(change: dict[str, Any], code: str):
     assert codes(healthy(**change)) == [code]
 
 
+def test_one_wait_of_unknown_age_hides_no_known_one():
+    late = [part(records=7, seconds=31.0), part(records=9, seconds=None, partition=1)]
+    found = healthy(partitions=late)
+    [fault] = faults_of(found, late, rpo_seconds=30.0, interval_seconds=1.0)
+    assert fault.text == "the oldest record not copied is at least 31.0 s old, rpo_seconds = 30"
+    assert loss_of(found, late).seconds is None
+
+
+def test_an_age_that_was_not_read_because_too_many_partitions_wait_is_no_fault():
+    assert codes(healthy(partitions=[part(records=7, seconds=None)])) == []
+
+
+@pytest.mark.parametrize(
+    ("oldest_ms", "unread", "reason"),
+    [
+        (None, "READ is denied", "READ is denied"),
+        (NOW + 3_600_000, "", "its oldest record has a time in the future"),
+        (None, "", ""),
+        (NOW, "", ""),
+    ],
+)
+def test_an_unknown_age_has_a_reason(oldest_ms: int | None, unread: str, reason: str):
+    at, ends = TopicPartition("t", 0), Ends(0, 9)
+    waits = {at: UncopiedRecords(4, None, oldest_ms, exact=False, reason=unread)}
+    dated = EarlierEnds().dated(NOW, NOW, {at: ends}, [UncopiedRange(at, 5, 9)], waits)
+    found = status_of(NOW, at, "t", CopyPosition(5, 5), ends, dated[at])
+    assert (found.seconds is None, found.reason) == (oldest_ms != NOW, reason)
+
+
 def test_no_heartbeats_are_missed_where_none_are_written():
     assert codes(healthy(heartbeat=None, beats_expected=False)) == []
 
@@ -107,11 +141,11 @@ def test_no_heartbeats_are_missed_where_none_are_written():
 def test_a_pending_fence_is_shown_with_its_run_and_command():
     owed = healthy(pending_fence=DEBT, flow="a->b")
     loss = loss_of(owed, owed.partitions)
-    [fault] = faults_of(owed, loss, rpo_seconds=30.0, interval_seconds=1.0)
+    [fault] = faults_of(owed, owed.partitions, rpo_seconds=30.0, interval_seconds=1.0)
     said = "the source was never fenced, pending since run run7 (term 3), 2 topics: orders, payments; {}: {}"
     assert fault.text == said.format("it answers, so now", "drkit fence pay --flow 'a->b'")
     silent = healthy(pending_fence=DEBT, flow="a->b", source_error="gone")
-    _, fault = faults_of(silent, loss, rpo_seconds=30.0, interval_seconds=1.0)
+    _, fault = faults_of(silent, silent.partitions, rpo_seconds=30.0, interval_seconds=1.0)
     assert fault.text == said.format("once it answers", "drkit fence pay --flow 'a->b'")
 
     status = FlowStatus("a->b", "a", "b", NOW, "promoted", (fault,), loss, None, None, pending_fence=DEBT)
@@ -175,6 +209,7 @@ def test_an_answer_that_begins_before_the_gap_is_cut():
 def test_nothing_fetched_is_no_zero():
     found = counted_gap(UncopiedRange(TopicPartition("t", 0), 25, 30), b"", [], frozenset())
     assert (found.records, found.bytes, found.exact) == (5, None, False)
+    assert found.reason == "no whole batch of it could be read"
 
 
 @given(
