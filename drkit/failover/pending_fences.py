@@ -20,7 +20,7 @@ from drkit.failover.core.reverse import pair_roles, share_promotions, work_elsew
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, taken_away
-from drkit.failover.fencing.methods import ACL, SIZE, lift_recorded, recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.fencing.source_record import record_standing
 from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
@@ -364,8 +364,6 @@ def lift(service: FailoverService, topics: Collection[str], reason: str) -> list
     context = _context(service)
     if context.source() is not None:
         refuse_another(context)
-    for record in _unowned(service, context):
-        lift_recorded(context.source_settings, record.without(tuple(record.topics - wanted)))
     lift_fences(context, wanted)
     settle(context.state, PendingFence, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),

@@ -199,11 +199,19 @@ def _unknown_fences(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> 
     """Yield fences without a record on the target: its topics were deleted, or a hand-over failed."""
     if seen.unread or seen.runs_unknown or not status.target_answers:
         return
-    lift = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
-    for kept in log.unowned(seen.fences, {*seen.fenced_by, *([seen.run.run_id] if seen.run else [])}):
+    run, owned = seen.run, set(seen.fenced_by)
+    if run is not None and (run.has_opened or not run.topics.isdisjoint(seen.copies)):
+        owned.add(run.run_id)
+    elif run is not None:  # the topics of a run have copies by the flow's state, so it was deleted
+        owned.discard(run.run_id)
+    end = typed("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
+    for kept in log.unowned(seen.fences, owned):
+        then = f"if no other cluster is open for them: {end}"
+        if run is not None and kept.run_id == run.run_id:
+            abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
+            then = f"the run is not over; start drkit replicate, which makes its state again, then: {abort}"
         fence = f"run {kept.run_id} has fenced {first_of(sorted(kept.topics))}; {status.target} has no record"
-        text = f"{fence}; if no other cluster is open for them: {typed(*lift)}"
-        yield PairAlarm.BOTH_CLOSED.value, text
+        yield PairAlarm.BOTH_CLOSED.value, f"{fence}; {then}"
 
 
 def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -> Iterator[tuple[str, str]]:

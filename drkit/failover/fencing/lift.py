@@ -1,7 +1,7 @@
 """Lifts fences and guards by their record in the flow's state, and finds fences that someone else has lifted.
 
 A fence is recorded before it is applied, so the record has every fence that may exist, also that of a process
-that died while applying it.
+that died while applying it. What a state that began again lacks is in the record on the source.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
-from drkit.errors import ClusterUnreachable, DrkitError, raise_refused
+from drkit.counted import first_of
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, raise_refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import refused_elsewhere, work_elsewhere
 from drkit.failover.fencing.methods import (
@@ -18,17 +19,25 @@ from drkit.failover.fencing.methods import (
     SIZE,
     AclFence,
     SizeFence,
+    lift_fence,
     put_or_delete,
     recorded_acls,
     recorded_sizes,
 )
-from drkit.failover.fencing.source_record import aborted_runs, give_back, note_lifted, taken_fences
+from drkit.failover.fencing.source_record import (
+    aborted_runs,
+    give_back,
+    has_fenced,
+    note_lifted,
+    recall_fences,
+    taken_fences,
+)
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
 from drkit.pair.promotions import promotions_of
 from drkit.status.pair.reading import fences_gone
-from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind, to_json
+from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind
 
 
 def taken_away(context: Context) -> list[str]:
@@ -88,28 +97,37 @@ def _forget(context: Context, topics: Collection[str]) -> None:
     by_acl.forget(acls)
 
 
+class FenceRemains(Failed):
+    """The source accepted the requests that lift a fence, and the fence is still in effect."""
+
+
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
     """Lift the fences of some topics of the source; return the lifted means.
 
-    The call is idempotent.
+    The call is idempotent. Of a fence that remains, the records remain, too.
 
     :raises ClusterUnreachable: a fence is on record, and the source does not answer
+    :raises FenceRemains: a fence is still in effect afterwards
     :raises DrkitError: the source refuses
     """
+    if context.source() is not None:
+        recall_fences(context, topics)
     sizes, acls, by_acl = _fences_of(context, topics)
-    if (sizes or acls) and context.source() is None:
+    if (sizes or acls or has_fenced(context)) and context.source() is None:
         raise ClusterUnreachable(
             "old_primary_unreachable",
             where=context.flow.source,
             evidence=context.source_error,
             hint="bring it back, or keep its listeners closed, then: drkit fence lift",
         )
-    if acls:
-        by_acl.remove({"acls": to_json(acls)})
-    if sizes:
-        SizeFence(context.source_settings, context.state).remove({"sizes": sizes})
-    note_lifted(context, topics)
-    settle(context.state, PendingLift, topics)
+    remaining = lift_fence(context.source_settings, sizes, acls)
+    lifted = set(topics) - remaining
+    by_acl.forget(frozenset(a for a in acls if a.name in lifted))
+    SizeFence(context.source_settings, context.state).forget(lifted)
+    note_lifted(context, lifted)
+    settle(context.state, PendingLift, lifted)
+    if remaining:
+        raise FenceRemains("fence_remains", where=context.flow.source, evidence=first_of(sorted(remaining)))
     return [name for name, found in ((ACL, acls), (SIZE, sizes)) if found]
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+import time
 from typing import Any, Final
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.counted import first_of
 from drkit.errors import Refused, raise_refused
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, StateRecord
-from drkit.flow_state.source_fence.entries import FenceRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.acls import (
     EVERYBODY,
     Acl,
@@ -33,6 +35,8 @@ from drkit.topology.acls import (
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES, own_value
 
 _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
+_SEEN_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.05
 _STILL_ALLOWED: Final = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
 
 
@@ -245,12 +249,29 @@ def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
         raise_refused("fence_failed", settings.alias, delete_acls(settings, sorted(acls)), done="taken away")
 
 
-def lift_recorded(settings: ClusterSettings, record: FenceRecord) -> None:
-    """Lift a fence by its record on the source, where it is still in effect. Raises DrkitError."""
-    if record.own_sizes:
-        lift_sizes(settings, record.own_sizes)
-    if record.own_acls:
-        lift_acls(settings, record.own_acls)
+def lift_fence(
+    settings: ClusterSettings, sizes: Mapping[str, str | None], acls: Collection[Acl]
+) -> frozenset[str]:
+    """Lift fences where they are in effect; return the topics whose fence is seen there afterwards.
+
+    Brokers learn of a change from their controller, so they are asked repeatedly for a while.
+
+    :param sizes: topic → its size before the fence
+    :raises DrkitError: the cluster refuses
+    """
+    if sizes:
+        lift_sizes(settings, sizes)
+    if acls:
+        lift_acls(settings, acls)
+    fenced = {topic for topic, before in sizes.items() if before != NOTHING_PASSES}
+    deadline = monotonic() + _SEEN_SECONDS
+    while True:
+        remaining = refusing_by_size(settings, fenced)
+        with suppress(NoAuthorizer):
+            remaining |= {a.name for a in list_acls(settings).acls.intersection(acls)} if acls else set()
+        if not remaining or monotonic() >= deadline:
+            return remaining
+        time.sleep(_PAUSE_SECONDS)
 
 
 def raise_sizes(settings: ClusterSettings, topics: Collection[str]) -> None:

@@ -19,11 +19,11 @@ from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
-from drkit.failover.fencing.lift import hand_over, lift_fences
+from drkit.failover.fencing.lift import FenceRemains, hand_over, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
-from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
+from drkit.failover.fencing.source_record import has_fenced, keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
@@ -131,6 +131,8 @@ class FenceStep(Step):
             if stays := sorted(topics.keys() - set(own)):
                 pending = f"another flow of {context.flow.source} keeps its fence of {first_of(stays)}"
                 notes.append(pending)
+        except FenceRemains:
+            raise
         except DrkitError as error:
             pending = self._lift_later(context, error)
             notes = [pending]
@@ -272,7 +274,8 @@ class FenceStep(Step):
         return StepResult({**evidence}, (note,))
 
     def _lift_later(self, context: Context, error: DrkitError) -> str:
-        topics = tuple(sorted(fenced_topics(context.state.records) & context.scope.topics.keys()))
+        scope, fenced = context.scope.topics.keys(), fenced_topics(context.state.records)
+        topics = tuple(sorted(scope & fenced or (scope if has_fenced(context) else ())))
         owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, topics))
         return (
             f"{context.flow.source} is still fenced for {counted(len(topics), 'topic')} ({error.in_short}):"
