@@ -19,11 +19,11 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.reverse import pair_roles, share_promotions, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
-from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, taken_away
+from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, not_answering, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.fencing.source_record import record_standing
-from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
+from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open
 from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService

@@ -17,10 +17,9 @@ from drkit.failover.core.reverse import refused_elsewhere, work_elsewhere
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
-    AclFence,
-    SizeFence,
+    forget_sizes,
     lift_fence,
-    put_or_delete,
+    record_acls,
     recorded_acls,
     recorded_sizes,
 )
@@ -55,14 +54,11 @@ def taken_away(context: Context) -> list[str]:
 
 def forget_replaced(context: Context, topics: Collection[str]) -> None:
     """Drop the record of missing ACLs, of topics that have another fence. Raises DrkitError."""
-    _, recorded, by_acl = _fences_of(context, topics)
-    if not recorded:
-        return
-    try:
-        there = list_acls(context.source_settings).acls
-    except NoAuthorizer:
-        there = frozenset()
-    by_acl.forget(recorded - there)
+    _, recorded = _fences_of(context, topics)
+    there = frozenset[Acl]()
+    with suppress(NoAuthorizer):
+        there = list_acls(context.source_settings).acls if recorded else there
+    record_acls(context.state, recorded_acls(context.state) - (recorded - there))
 
 
 def hand_over(context: Context, topics: Collection[str]) -> list[str]:
@@ -92,13 +88,8 @@ def hand_over(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def _forget(context: Context, topics: Collection[str]) -> None:
-    _, acls, by_acl = _fences_of(context, topics)
-    SizeFence(context.source_settings, context.state).forget(topics)
-    by_acl.forget(acls)
-
-
-class FenceRemains(Failed):
-    """The source accepted the requests that lift a fence, and the fence is still in effect."""
+    forget_sizes(context.state, topics)
+    record_acls(context.state, frozenset(a for a in recorded_acls(context.state) if a.name not in topics))
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
@@ -107,38 +98,37 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
     The call is idempotent. Of a fence that remains, the records remain, too.
 
     :raises ClusterUnreachable: a fence is on record, and the source does not answer
-    :raises FenceRemains: a fence is still in effect afterwards
-    :raises DrkitError: the source refuses
+    :raises DrkitError: the source refuses; ``fence_remains``: a fence is in effect afterwards
     """
     if context.source() is not None:
         recall_fences(context, topics)
-    sizes, acls, by_acl = _fences_of(context, topics)
+    sizes, acls = _fences_of(context, topics)
     if (sizes or acls or has_fenced(context)) and context.source() is None:
-        raise ClusterUnreachable(
-            "old_primary_unreachable",
-            where=context.flow.source,
-            evidence=context.source_error,
-            hint="bring it back, or keep its listeners closed, then: drkit fence lift",
-        )
+        raise not_answering(context, "drkit fence lift")
     remaining = lift_fence(context.source_settings, sizes, acls)
     lifted = set(topics) - remaining
-    by_acl.forget(frozenset(a for a in acls if a.name in lifted))
-    SizeFence(context.source_settings, context.state).forget(lifted)
+    _forget(context, lifted)
     note_lifted(context, lifted)
     settle(context.state, PendingLift, lifted)
     if remaining:
-        raise FenceRemains("fence_remains", where=context.flow.source, evidence=first_of(sorted(remaining)))
+        raise Failed("fence_remains", where=context.flow.source, evidence=first_of(sorted(remaining)))
     return [name for name, found in ((ACL, acls), (SIZE, sizes)) if found]
 
 
-def _fences_of(
-    context: Context, topics: Collection[str]
-) -> tuple[dict[str, str | None], frozenset[Acl], AclFence]:
-    """Return the recorded sizes and ACLs of some topics, and the fence that the ACLs are of."""
-    state = context.state
-    sizes = {t: before for t, before in recorded_sizes(state).items() if t in topics}
-    acls = frozenset(a for a in recorded_acls(state) if a.name in topics)
-    return sizes, acls, AclFence(context.source_settings, state, spare_own=False)
+def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
+    """Return the error of a silent old primary, with the command to repeat and what was asked."""
+    return ClusterUnreachable(
+        "old_primary_unreachable",
+        where=context.flow.source,
+        evidence=evidence or context.source_error,
+        hint=f"bring it back, or keep its listeners closed, then: {command}",
+    )
+
+
+def _fences_of(context: Context, topics: Collection[str]) -> tuple[dict[str, str | None], frozenset[Acl]]:
+    """Return the recorded sizes and ACLs of some topics."""
+    sizes = {t: before for t, before in recorded_sizes(context.state).items() if t in topics}
+    return sizes, frozenset(a for a in recorded_acls(context.state) if a.name in topics)
 
 
 _READS: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS})
@@ -158,8 +148,7 @@ def lift_guard(context: Context) -> int:
         return 0
     refused = delete_acls(context.target_settings, sorted(acls))
     raise_refused("target_guard_not_lifted", context.flow.target, refused)
-    remaining = recorded_acls(context.state, GuardAclsRecord) - acls
-    put_or_delete(context.state, GuardAclsRecord(remaining), needed=bool(remaining))
+    record_acls(context.state, recorded_acls(context.state, GuardAclsRecord) - acls, GuardAclsRecord)
     return len(acls)
 
 

@@ -19,7 +19,7 @@ from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
-from drkit.failover.fencing.lift import FenceRemains, hand_over, lift_fences
+from drkit.failover.fencing.lift import hand_over, lift_fences
 from drkit.failover.fencing.methods import FenceMethod, SizeFence
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
@@ -131,9 +131,9 @@ class FenceStep(Step):
             if stays := sorted(topics.keys() - set(own)):
                 pending = f"another flow of {context.flow.source} keeps its fence of {first_of(stays)}"
                 notes.append(pending)
-        except FenceRemains:
-            raise
         except DrkitError as error:
+            if error.code == "fence_remains":
+                raise
             pending = self._lift_later(context, error)
             notes = [pending]
         if _STOP in context.effects(self.name):
