@@ -199,15 +199,14 @@ def _unknown_fences(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> 
     """Yield fences without a record on the target: its topics were deleted, or a hand-over failed."""
     if seen.unread or seen.runs_unknown or not status.target_answers:
         return
-    run, owned = seen.run, set(seen.fenced_by)
-    if run is not None and (run.has_opened or not run.topics.isdisjoint(seen.copies)):
-        owned.add(run.run_id)
-    elif run is not None:  # the topics of a run have copies by the flow's state, so it was deleted
-        owned.discard(run.run_id)
+    run, owned, lost = seen.run, set(seen.fenced_by), ""
+    if run is not None:  # its topics have copies by the flow's state, unless that was deleted
+        lost = run.run_id if run.topics.isdisjoint(seen.copies) and not run.has_opened else ""
+        owned = (owned | {run.run_id}) - {lost}
     end = typed("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
     for kept in log.unowned(seen.fences, owned):
         then = f"if no other cluster is open for them: {end}"
-        if run is not None and kept.run_id == run.run_id:
+        if kept.run_id == lost:
             abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
             then = f"the run is not over; start drkit replicate, which makes its state again, then: {abort}"
         fence = f"run {kept.run_id} has fenced {first_of(sorted(kept.topics))}; {status.target} has no record"

@@ -117,11 +117,10 @@ def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
 
 def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
     """Return the error of a silent old primary, with the command to repeat and what was asked."""
+    seen = evidence or context.source_error
+    hint = f"bring it back, or keep its listeners closed, then: {command}"
     return ClusterUnreachable(
-        "old_primary_unreachable",
-        where=context.flow.source,
-        evidence=evidence or context.source_error,
-        hint=f"bring it back, or keep its listeners closed, then: {command}",
+        "old_primary_unreachable", where=context.flow.source, evidence=seen, hint=f"{hint} {command}"
     )
 
 

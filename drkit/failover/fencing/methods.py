@@ -200,12 +200,8 @@ class SizeFence:
 
     def remove(self, details: Details) -> None:
         """Remove the fence; missing parts are ignored. Raises DrkitError."""
-        self.suspend(details)
-        forget_sizes(self._state, details["sizes"])
-
-    def suspend(self, details: Details) -> None:
-        """Restore the previous sizes temporarily; the record of the fence is kept."""
         lift_sizes(self._settings, details["sizes"])
+        forget_sizes(self._state, details["sizes"])
 
 
 def record_acls(

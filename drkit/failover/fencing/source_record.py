@@ -26,7 +26,7 @@ from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.raw import RawCluster
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_by_size
-from drkit.topology.acls import from_json, to_json
+from drkit.topology.acls import to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
 
 RECORD: Final = "record"
@@ -95,18 +95,11 @@ def _take(context: Context, target: str) -> None:
 def recall_fences(context: Context, topics: Collection[str]) -> None:
     """Take over into the flow's state what fences of topics replaced: a state that was deleted lacks it.
 
-    The journal has it, too, where the source has no record of the run. Raises DrkitError: no answer.
+    Raises DrkitError: the source does not answer.
     """
-    records = list[FenceRecord]()
     with suppress(NotAuthorized):
-        records += _topic(context).read().records.values()
-    if context.run_id not in {record.run_id for record in records}:
-        for effect in context.effects(StepName.FENCE).values() if context.run_id else ():
-            sizes, acls = effect["intent"].get("sizes", {}), from_json(effect["intent"].get("acls", ()))
-            names = frozenset({*sizes, *(acl.name for acl in acls)})
-            records.append(FenceRecord(context.run_id, context.term, 0, topics=names, sizes=sizes, acls=acls))
-    for record in records:
-        _keep(context, record.without(tuple(record.topics.difference(topics))))
+        for record in _topic(context).read().records.values():
+            _keep(context, record.without(tuple(record.topics.difference(topics))))
 
 
 def has_fenced(context: Context) -> bool:

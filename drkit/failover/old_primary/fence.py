@@ -31,14 +31,7 @@ from drkit.failover.fencing.methods import (
 from drkit.failover.fencing.proof import BY_ACL, Proof, prove, unproven
 from drkit.failover.fencing.source_record import aborted_runs
 from drkit.failover.steps.fence import FenceStep
-from drkit.flow_state.records import (
-    FenceAclsRecord,
-    GuardAclsRecord,
-    PendingFence,
-    PendingLift,
-    ReturnRecord,
-    RoleRecord,
-)
+from drkit.flow_state.records import GuardAclsRecord, PendingFence, PendingLift, ReturnRecord, RoleRecord
 from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
@@ -303,7 +296,7 @@ def fence_again(context: Context, topics: Collection[str]) -> list[str]:
         if not (acls := frozenset(a for a in known if a.name in topics)):
             return []
         # On record twice rather than not at all.
-        context.state.put(FenceAclsRecord(recorded_acls(context.state) | acls))
+        record_acls(context.state, recorded_acls(context.state) | acls)
         raise_refused("guard_failed", context.flow.source, create_acls(context.source_settings, sorted(acls)))
         record_acls(back.state, known - acls, GuardAclsRecord)
     return sorted({a.name for a in acls})

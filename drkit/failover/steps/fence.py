@@ -8,7 +8,6 @@ A planned switchover waits before, while the old primary serves, until what was 
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 from drkit.catalogue import ERRORS, filled
@@ -20,7 +19,7 @@ from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
 from drkit.failover.fencing.lift import hand_over, lift_fences
-from drkit.failover.fencing.methods import FenceMethod, SizeFence
+from drkit.failover.fencing.methods import FenceMethod, SizeFence, lift_sizes, raise_sizes
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
 from drkit.failover.fencing.source_record import has_fenced, keep_earlier, planned_record, write_down
@@ -193,14 +192,14 @@ class FenceStep(Step):
     def _resolver(
         self, context: Context, source: RawCluster, method: FenceMethod | None, details: dict[str, Any]
     ) -> TransactionResolver:
-        settings, size = context.settings.failover.fence, method if isinstance(method, SizeFence) else None
+        settings, by_size = context.settings.failover.fence, isinstance(method, SizeFence)
 
-        def suspend(fence: SizeFence) -> None:
+        def suspend() -> None:
             with context.effect(self.name, "markers", **details):
-                fence.suspend(details)
+                lift_sizes(context.source_settings, details["sizes"])
 
-        def restore(fence: SizeFence) -> None:
-            fence.apply(details)
+        def restore() -> None:
+            raise_sizes(context.source_settings, details["sizes"])
             self._proof(context, settings.seconds)
 
         return TransactionResolver(
@@ -208,8 +207,8 @@ class FenceStep(Step):
             context.scope.topics,
             wait_seconds=settings.transaction_wait_seconds,
             aborts=settings.open_transactions == "abort",
-            suspend=partial(suspend, size) if size is not None else None,
-            restore=partial(restore, size) if size is not None else None,
+            suspend=suspend if by_size else None,
+            restore=restore if by_size else None,
             clock=context.clock,
         )
 
