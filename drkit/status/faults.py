@@ -203,9 +203,9 @@ def _unknown_fences(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> 
     if run is not None:  # its topics have copies by the flow's state, unless that was deleted
         lost = run.run_id if run.topics.isdisjoint(seen.copies) and not run.has_opened else ""
         owned = (owned | {run.run_id}) - {lost}
-    end = typed("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
+    end = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
     for kept in log.unowned(seen.fences, owned):
-        then = f"if no other cluster is open for them: {end}"
+        then = f"if no other cluster is open for them: {typed(*end)}"
         if kept.run_id == lost:
             abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
             then = f"the run is not over; start drkit replicate, which makes its state again, then: {abort}"
