@@ -21,6 +21,7 @@ from drkit.failover.fencing.methods import (
     AclFence,
     Details,
     FenceMethod,
+    forget_sizes,
     lift_fence,
     record_acls,
     recorded_acls,
@@ -71,9 +72,10 @@ def proven(world: World, topic: str, seconds: float = 10.0) -> Proof:
 
 
 def lifted(world: World, details: Details) -> None:
-    acls = from_json(details["acls"])
-    assert not lift_fence(world.source.settings, {}, acls)
+    acls, sizes = from_json(details.get("acls", ())), details.get("sizes", {})
+    assert not lift_fence(world.source.settings, sizes, acls)
     record_acls(world.state, recorded_acls(world.state) - acls)
+    forget_sizes(world.state, sizes)
 
 
 def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds: Worlds, shared: Shared):
