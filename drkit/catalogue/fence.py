@@ -67,6 +67,10 @@ ERRORS: Final[dict[str, Entry]] = {
     "fence_owned": refused(
         "a {table} in progress owns the fence", hint="{command} --resume{then}", page="failover-fence-owned"
     ),
+    "fence_remains": failed(
+        "the source accepted the request to lift the fence, and still refuses writes",
+        hint="find out who sets max.message.bytes or these ACLs there, then repeat the command",
+    ),
     "fence_unproven": failed(
         "the old primary {state}",
         hint="bring these brokers back, or stop them, so that others lead, then: {then}",

@@ -15,10 +15,9 @@ from drkit.counted import counted, first_of
 from drkit.errors import Failed, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import opposite_flow, opposite_state, records_of, reverse_flow
-from drkit.failover.fencing.lift import lift_fences
+from drkit.failover.fencing.lift import lift_fences, not_answering
 from drkit.failover.loss.findings import ANOTHER_TOPIC, CopyFate
 from drkit.failover.loss.new_primary import topic_fate
-from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.identity import is_another
 from drkit.failover.service import FailoverService
 from drkit.flow_state.codec.record import StateRecord

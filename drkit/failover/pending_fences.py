@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple
 
 from drkit import observe
 from drkit.counted import counted, first_of
@@ -19,11 +19,11 @@ from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.reverse import pair_roles, share_promotions, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
-from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, taken_away
-from drkit.failover.fencing.methods import ACL, SIZE, lift_recorded, recorded_acls, recorded_sizes
+from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, not_answering, taken_away
+from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
 from drkit.failover.fencing.source_record import record_standing
-from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open, not_answering
+from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open
 from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
@@ -65,8 +65,7 @@ class Fences(NamedTuple):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fences as plain JSON data."""
-        pending = None if self.pending_fence is None else self.pending_fence.to_json()
-        lift = None if self.lift is None else self.lift.to_json()
+        pending, lift = (record and record.to_json() for record in (self.pending_fence, self.lift))
         return {
             "flow": self.flow, "cluster": self.cluster, "unanswered": self.unanswered, "owed": pending,
             "lift_pending": lift, "topics": [t._asdict() for t in self.topics],
@@ -82,22 +81,6 @@ class DueFences(NamedTuple):
     """Another party has lifted their fence: clients may write there."""
     off_record: frozenset[str] = frozenset()
     """Their fence is not on record any more, and they take writes."""
-
-    @classmethod
-    def of(
-        cls,
-        pending: PendingFence | None,
-        lift: PendingLift | None,
-        gone: Collection[str],
-        off_record: Collection[str] = (),
-    ) -> Self:
-        """Return the due work by these records and the state of the source."""
-        return cls(
-            frozenset(pending.topics if pending is not None else ()),
-            frozenset(lift.topics if lift is not None else ()),
-            frozenset(gone),
-            frozenset(off_record),
-        )
 
     @property
     def to_fence(self) -> list[str]:
@@ -144,6 +127,10 @@ def canary_answers(context: Context, topics: list[str]) -> dict[str, str]:
     return out
 
 
+def _topics(record: PendingFence | PendingLift | None) -> frozenset[str]:
+    return frozenset(record.topics if record is not None else ())
+
+
 _OWED: Final = "owed"
 _BOTH: Final = f"{ACL}, {SIZE}"
 
@@ -163,7 +150,7 @@ def shown(service: FailoverService) -> Fences:
     context = _context(service)
     pending = context.state.get(PendingFence)
     acls, sizes = recorded_acls(context.state), recorded_sizes(context.state)
-    owed = set(pending.topics) if pending is not None else set()
+    owed = _topics(pending)
     promoted = promoted_of(context.state.records) & context.known.topics.keys()
     # A pending fence overrides a recorded one: the recorded fence may have been removed since.
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE)
@@ -241,7 +228,7 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
         settle(context.state, PendingFence, roles.away)  # clients write there again, by a later promotion
         pending = context.state.get(PendingFence)
     if agreed is None:
-        work, besides = DueFences.of(pending, lift, []), list[str]()
+        work, besides = DueFences(_topics(pending), _topics(lift)), list[str]()
     else:
         now = _due_now(service, context, roles)
         work, besides = now.within(agreed), now.besides(agreed)
@@ -283,7 +270,7 @@ def _due_now(service: FailoverService, context: Context, roles: PairRoles | None
             if pending is None and lift is None:  # pending work is done all the same
                 raise
         gone, open_ = sorted(roles.opened & {*gone}), sorted(roles.opened & {*open_})
-    return DueFences.of(pending, lift, gone, open_)
+    return DueFences(_topics(pending), _topics(lift), frozenset(gone), frozenset(open_))
 
 
 def _gone(context: Context, *pending: PendingFence | PendingLift | None) -> list[str]:
@@ -324,7 +311,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     context = _context(service)
     pending, _ = _pending_work(service, context)
     alone = {topic for record in _unowned(service, context) for topic in record.topics}
-    known = fenced_topics(context.state.records) | alone | set(pending.topics if pending is not None else ())
+    known = fenced_topics(context.state.records) | alone | _topics(pending)
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
             "no_fence_of_drkit",
@@ -364,8 +351,6 @@ def lift(service: FailoverService, topics: Collection[str], reason: str) -> list
     context = _context(service)
     if context.source() is not None:
         refuse_another(context)
-    for record in _unowned(service, context):
-        lift_recorded(context.source_settings, record.without(tuple(record.topics - wanted)))
     lift_fences(context, wanted)
     settle(context.state, PendingFence, wanted)
     observe.event("fence_lifted", level="warning", flow=context.flow.name, topics=sorted(wanted),

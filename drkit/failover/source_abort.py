@@ -13,7 +13,7 @@ from drkit import observe
 from drkit.config import ClusterSettings, FlowSettings, Settings
 from drkit.counted import counted, first_of
 from drkit.errors import DrkitError, Failed, Refused
-from drkit.failover.fencing.methods import lift_recorded
+from drkit.failover.fencing.methods import lift_fence
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.entries import read_history
@@ -125,5 +125,6 @@ def _abort(topic: FenceTopic, source: ClusterSettings, record: FenceRecord, stat
             _refuse_opening([record], topic)
             evidence = f"its record is marked {record.mark}"
             raise Refused("opened_meanwhile", where=f"run {record.run_id}, {topic.where}", evidence=evidence)
-    lift_recorded(source, record)
+    if remaining := lift_fence(source, record.own_sizes, record.own_acls):
+        raise Failed("fence_remains", where=topic.where, evidence=first_of(sorted(remaining)))
     topic.append(topic.entry(FenceMark.LIFTED, record.run_id, record.term, topics=sorted(record.topics)))

@@ -197,11 +197,18 @@ def _unknown_fences(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> 
     """Yield fences without a record on the target: its topics were deleted, or a hand-over failed."""
     if seen.unread or seen.runs_unknown or not status.target_answers:
         return
-    lift = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
-    for kept in log.unowned(seen.fences, {*seen.fenced_by, *([seen.run.run_id] if seen.run else [])}):
+    run, owned, lost = seen.run, set(seen.fenced_by), ""
+    if run is not None:  # its topics have copies by the flow's state, unless that was deleted
+        lost = run.run_id if run.topics.isdisjoint(seen.copies) and not run.has_opened else ""
+        owned = (owned | {run.run_id}) - {lost}
+    end = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
+    for kept in log.unowned(seen.fences, owned):
+        then = f"if no other cluster is open for them: {typed(*end)}"
+        if kept.run_id == lost:
+            abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
+            then = f"the run is not over; start drkit replicate, which makes its state again, then: {abort}"
         fence = f"run {kept.run_id} has fenced {first_of(sorted(kept.topics))}; {status.target} has no record"
-        text = f"{fence}; if no other cluster is open for them: {typed(*lift)}"
-        yield PairAlarm.BOTH_CLOSED.value, text
+        yield PairAlarm.BOTH_CLOSED.value, f"{fence}; {then}"
 
 
 def _source_faults(status: FlowStatus, log: FenceLog, run: RunUnderWay | None) -> Iterator[tuple[str, str]]:

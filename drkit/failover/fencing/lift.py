@@ -1,7 +1,7 @@
 """Lifts fences and guards by their record in the flow's state, and finds fences that someone else has lifted.
 
 A fence is recorded before it is applied, so the record has every fence that may exist, also that of a process
-that died while applying it.
+that died while applying it. What a state that began again lacks is in the record on the source.
 """
 
 from __future__ import annotations
@@ -10,25 +10,33 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Final
 
-from drkit.errors import ClusterUnreachable, DrkitError, raise_refused
+from drkit.counted import first_of
+from drkit.errors import ClusterUnreachable, DrkitError, Failed, raise_refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import refused_elsewhere, work_elsewhere
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
-    AclFence,
-    SizeFence,
-    put_or_delete,
+    forget_sizes,
+    lift_fence,
+    record_acls,
     recorded_acls,
     recorded_sizes,
 )
-from drkit.failover.fencing.source_record import aborted_runs, give_back, note_lifted, taken_fences
+from drkit.failover.fencing.source_record import (
+    aborted_runs,
+    give_back,
+    has_fenced,
+    note_lifted,
+    recall_fences,
+    taken_fences,
+)
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import FenceAclsRecord, FenceSizesRecord, GuardAclsRecord, PendingLift
 from drkit.kafka.access.acls import NoAuthorizer, delete_acls, list_acls, own_principals
 from drkit.pair.promotions import promotions_of
 from drkit.status.pair.reading import fences_gone
-from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind, to_json
+from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, ResourceKind
 
 
 def taken_away(context: Context) -> list[str]:
@@ -46,14 +54,11 @@ def taken_away(context: Context) -> list[str]:
 
 def forget_replaced(context: Context, topics: Collection[str]) -> None:
     """Drop the record of missing ACLs, of topics that have another fence. Raises DrkitError."""
-    _, recorded, by_acl = _fences_of(context, topics)
-    if not recorded:
-        return
-    try:
-        there = list_acls(context.source_settings).acls
-    except NoAuthorizer:
-        there = frozenset()
-    by_acl.forget(recorded - there)
+    _, recorded = _fences_of(context, topics)
+    there = frozenset[Acl]()
+    with suppress(NoAuthorizer):
+        there = list_acls(context.source_settings).acls if recorded else there
+    record_acls(context.state, recorded_acls(context.state) - (recorded - there))
 
 
 def hand_over(context: Context, topics: Collection[str]) -> list[str]:
@@ -83,44 +88,46 @@ def hand_over(context: Context, topics: Collection[str]) -> list[str]:
 
 
 def _forget(context: Context, topics: Collection[str]) -> None:
-    _, acls, by_acl = _fences_of(context, topics)
-    SizeFence(context.source_settings, context.state).forget(topics)
-    by_acl.forget(acls)
+    forget_sizes(context.state, topics)
+    record_acls(context.state, frozenset(a for a in recorded_acls(context.state) if a.name not in topics))
 
 
 def lift_fences(context: Context, topics: Collection[str]) -> list[str]:
     """Lift the fences of some topics of the source; return the lifted means.
 
-    The call is idempotent.
+    The call is idempotent. Of a fence that remains, the records remain, too.
 
     :raises ClusterUnreachable: a fence is on record, and the source does not answer
-    :raises DrkitError: the source refuses
+    :raises DrkitError: the source refuses; ``fence_remains``: a fence is in effect afterwards
     """
-    sizes, acls, by_acl = _fences_of(context, topics)
-    if (sizes or acls) and context.source() is None:
-        raise ClusterUnreachable(
-            "old_primary_unreachable",
-            where=context.flow.source,
-            evidence=context.source_error,
-            hint="bring it back, or keep its listeners closed, then: drkit fence lift",
-        )
-    if acls:
-        by_acl.remove({"acls": to_json(acls)})
-    if sizes:
-        SizeFence(context.source_settings, context.state).remove({"sizes": sizes})
-    note_lifted(context, topics)
-    settle(context.state, PendingLift, topics)
+    if context.source() is not None:
+        recall_fences(context, topics)
+    sizes, acls = _fences_of(context, topics)
+    if (sizes or acls or has_fenced(context)) and context.source() is None:
+        raise not_answering(context, "drkit fence lift")
+    remaining = lift_fence(context.source_settings, sizes, acls)
+    lifted = set(topics) - remaining
+    _forget(context, lifted)
+    note_lifted(context, lifted)
+    settle(context.state, PendingLift, lifted)
+    if remaining:
+        raise Failed("fence_remains", where=context.flow.source, evidence=first_of(sorted(remaining)))
     return [name for name, found in ((ACL, acls), (SIZE, sizes)) if found]
 
 
-def _fences_of(
-    context: Context, topics: Collection[str]
-) -> tuple[dict[str, str | None], frozenset[Acl], AclFence]:
-    """Return the recorded sizes and ACLs of some topics, and the fence that the ACLs are of."""
-    state = context.state
-    sizes = {t: before for t, before in recorded_sizes(state).items() if t in topics}
-    acls = frozenset(a for a in recorded_acls(state) if a.name in topics)
-    return sizes, acls, AclFence(context.source_settings, state, spare_own=False)
+def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
+    """Return the error of a silent old primary, with the command to repeat and what was asked."""
+    seen = evidence or context.source_error
+    hint = f"bring it back, or keep its listeners closed, then: {command}"
+    return ClusterUnreachable(
+        "old_primary_unreachable", where=context.flow.source, evidence=seen, hint=f"{hint} {command}"
+    )
+
+
+def _fences_of(context: Context, topics: Collection[str]) -> tuple[dict[str, str | None], frozenset[Acl]]:
+    """Return the recorded sizes and ACLs of some topics."""
+    sizes = {t: before for t, before in recorded_sizes(context.state).items() if t in topics}
+    return sizes, frozenset(a for a in recorded_acls(context.state) if a.name in topics)
 
 
 _READS: Final = frozenset({AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS})
@@ -140,8 +147,7 @@ def lift_guard(context: Context) -> int:
         return 0
     refused = delete_acls(context.target_settings, sorted(acls))
     raise_refused("target_guard_not_lifted", context.flow.target, refused)
-    remaining = recorded_acls(context.state, GuardAclsRecord) - acls
-    put_or_delete(context.state, GuardAclsRecord(remaining), needed=bool(remaining))
+    record_acls(context.state, recorded_acls(context.state, GuardAclsRecord) - acls, GuardAclsRecord)
     return len(acls)
 
 

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+import time
 from typing import Any, Final
 
+from drkit.clock import monotonic
 from drkit.config import ClusterSettings
 from drkit.counted import first_of
 from drkit.errors import Refused, raise_refused
-from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, StateRecord
-from drkit.flow_state.source_fence.entries import FenceRecord
+from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, GuardAclsRecord
 from drkit.flow_state.topic import StateTopic
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.admin import Cluster
 from drkit.kafka.topics import alter_topic_configs, topic_configs
+from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.acls import (
     EVERYBODY,
     Acl,
@@ -33,6 +35,8 @@ from drkit.topology.acls import (
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES, own_value
 
 _WRITES: Final = frozenset({AclOperation.WRITE, AclOperation.ALL})
+_SEEN_SECONDS: Final = 10.0
+_PAUSE_SECONDS: Final = 0.05
 _STILL_ALLOWED: Final = (AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS)
 
 
@@ -160,22 +164,8 @@ class AclFence:
     def apply(self, details: Details) -> None:
         """Apply the fence. Raises DrkitError."""
         acls = from_json(details["acls"])
-        self._record(recorded_acls(self._state) | acls)
+        record_acls(self._state, recorded_acls(self._state) | acls)
         raise_acls(self._settings, acls)
-
-    def remove(self, details: Details) -> None:
-        """Remove the fence; missing parts are ignored. Raises DrkitError."""
-        gone = from_json(details["acls"])
-        lift_acls(self._settings, gone)
-        self.forget(gone)
-
-    def forget(self, acls: frozenset[Acl]) -> None:
-        """Take ACLs off the record."""
-        self._record(recorded_acls(self._state) - acls)
-
-    def _record(self, acls: frozenset[Acl]) -> None:
-        if acls != recorded_acls(self._state):
-            put_or_delete(self._state, FenceAclsRecord(acls), needed=bool(acls))
 
 
 class SizeFence:
@@ -205,33 +195,32 @@ class SizeFence:
 
     def apply(self, details: Details) -> None:
         """Apply the fence. Raises DrkitError."""
-        self._record({**recorded_sizes(self._state), **details["sizes"]})
+        record_sizes(self._state, recorded_sizes(self._state) | details["sizes"])
         raise_sizes(self._settings, details["sizes"])
 
     def remove(self, details: Details) -> None:
         """Remove the fence; missing parts are ignored. Raises DrkitError."""
-        self.suspend(details)
-        self.forget(details["sizes"])
-
-    def forget(self, topics: Collection[str]) -> None:
-        """Take topics off the record."""
-        self._record({t: v for t, v in recorded_sizes(self._state).items() if t not in topics})
-
-    def suspend(self, details: Details) -> None:
-        """Restore the previous sizes temporarily; the record of the fence is kept."""
         lift_sizes(self._settings, details["sizes"])
-
-    def _record(self, sizes: Mapping[str, str | None]) -> None:
-        if sizes != recorded_sizes(self._state):
-            put_or_delete(self._state, FenceSizesRecord(dict(sizes)), needed=bool(sizes))
+        forget_sizes(self._state, details["sizes"])
 
 
-def put_or_delete(state: StateTopic, record: StateRecord, *, needed: bool) -> None:
-    """Record a fence or guard, or delete its record when nothing of it is left."""
-    if needed:
-        state.put(record)
-    else:
-        state.delete(type(record))
+def record_acls(
+    state: StateTopic, acls: frozenset[Acl], kind: type[FenceAclsRecord | GuardAclsRecord] = FenceAclsRecord
+) -> None:
+    """Record the ACLs of all fences, or of another kind; delete the record when none is left."""
+    if acls != recorded_acls(state, kind):
+        state.put(kind(acls)) if acls else state.delete(kind)
+
+
+def record_sizes(state: StateTopic, sizes: dict[str, str | None]) -> None:
+    """Record all topics that are fenced by size; delete the record when none is left."""
+    if sizes != recorded_sizes(state):
+        state.put(FenceSizesRecord(sizes)) if sizes else state.delete(FenceSizesRecord)
+
+
+def forget_sizes(state: StateTopic, topics: Collection[str]) -> None:
+    """Take topics off the record of fences by size."""
+    record_sizes(state, {t: v for t, v in recorded_sizes(state).items() if t not in topics})
 
 
 def raise_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
@@ -245,12 +234,29 @@ def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
         raise_refused("fence_failed", settings.alias, delete_acls(settings, sorted(acls)), done="taken away")
 
 
-def lift_recorded(settings: ClusterSettings, record: FenceRecord) -> None:
-    """Lift a fence by its record on the source, where it is still in effect. Raises DrkitError."""
-    if record.own_sizes:
-        lift_sizes(settings, record.own_sizes)
-    if record.own_acls:
-        lift_acls(settings, record.own_acls)
+def lift_fence(
+    settings: ClusterSettings, sizes: Mapping[str, str | None], acls: Collection[Acl]
+) -> frozenset[str]:
+    """Lift fences where they are in effect; return the topics whose fence is seen there afterwards.
+
+    Brokers learn of a change from their controller, so they are asked repeatedly for a while.
+
+    :param sizes: topic → its size before the fence
+    :raises DrkitError: the cluster refuses
+    """
+    if sizes:
+        lift_sizes(settings, sizes)
+    if acls:
+        lift_acls(settings, acls)
+    fenced = {topic for topic, before in sizes.items() if before != NOTHING_PASSES}
+    deadline = monotonic() + _SEEN_SECONDS
+    while True:
+        remaining = refusing_by_size(settings, fenced)
+        with suppress(NoAuthorizer):
+            remaining |= {a.name for a in list_acls(settings).acls.intersection(acls)} if acls else set()
+        if not remaining or monotonic() >= deadline:
+            return remaining
+        time.sleep(_PAUSE_SECONDS)
 
 
 def raise_sizes(settings: ClusterSettings, topics: Collection[str]) -> None:

@@ -17,19 +17,17 @@ from drkit.errors import DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import fence_targets, opposite_fences, refused_elsewhere, work_elsewhere
 from drkit.failover.core.step import StepEffect
-from drkit.failover.fencing.methods import recorded_acls, recorded_sizes
+from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
 from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
-from drkit.kafka.admin import Cluster
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.topics import topic_configs
 from drkit.pair.promotions import away_from, promotions_of
 from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.acls import to_json
-from drkit.topology.topic_configs import MAX_MESSAGE_BYTES, NOTHING_PASSES
+from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
 
 RECORD: Final = "record"
 """The effect of FENCE in the journal."""
@@ -94,14 +92,28 @@ def _take(context: Context, target: str) -> None:
         topic.append(topic.entry(FenceMark.TAKEN, context.run_id or ANY_RUN, context.term, topics=taken))
 
 
+def recall_fences(context: Context, topics: Collection[str]) -> None:
+    """Take over into the flow's state what fences of topics replaced: a state that was deleted lacks it.
+
+    Raises DrkitError: the source does not answer.
+    """
+    with suppress(NotAuthorized):
+        for record in _topic(context).read().records.values():
+            _keep(context, record.without(tuple(record.topics.difference(topics))))
+
+
+def has_fenced(context: Context) -> bool:
+    """Return whether the run has begun to fence a source that answered."""
+    return not context.effects(StepName.FENCE).keys().isdisjoint({RECORD, ACL, SIZE})
+
+
 def _keep(context: Context, record: FenceRecord) -> None:
     """Record the parts of a fence that are still in effect and not in the flow's state."""
     state, settings = context.state, context.source_settings
-    known, sizes = recorded_sizes(state), record.own_sizes
-    existing = topic_configs(Cluster.connect(settings), sizes) if sizes else {}
-    fenced = {t for t, c in existing.items() if c[MAX_MESSAGE_BYTES].value == NOTHING_PASSES}
-    if missing := {t: v for t, v in sizes.items() if t in fenced and t not in known}:
-        state.put(FenceSizesRecord({**known, **missing}))
+    known = recorded_sizes(state)
+    sizes = {t: v for t, v in record.own_sizes.items() if t not in known}
+    if fenced := refusing_by_size(settings, sizes):
+        state.put(FenceSizesRecord(known | {t: v for t, v in sizes.items() if t in fenced}))
     acls = recorded_acls(state)
     missing_acls = record.own_acls - acls
     with suppress(NoAuthorizer):

@@ -9,20 +9,21 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from drkit.counted import first_of
-from drkit.errors import ClusterUnreachable, NotAuthorized, Refused, raise_refused
+from drkit.errors import NotAuthorized, Refused, raise_refused
 from drkit.failover.core.commands import retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.reverse import Reverse, reverse, reverse_state
 from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.choosing import Wish
+from drkit.failover.fencing.lift import not_answering
 from drkit.failover.fencing.methods import (
     ACL,
     SIZE,
     FenceMethod,
     SizeFence,
     fence_acls,
-    put_or_delete,
+    record_acls,
     recorded_acls,
     recorded_sizes,
     refusing_own,
@@ -30,14 +31,7 @@ from drkit.failover.fencing.methods import (
 from drkit.failover.fencing.proof import BY_ACL, Proof, prove, unproven
 from drkit.failover.fencing.source_record import aborted_runs
 from drkit.failover.steps.fence import FenceStep
-from drkit.flow_state.records import (
-    FenceAclsRecord,
-    GuardAclsRecord,
-    PendingFence,
-    PendingLift,
-    ReturnRecord,
-    RoleRecord,
-)
+from drkit.flow_state.records import GuardAclsRecord, PendingFence, PendingLift, ReturnRecord, RoleRecord
 from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, create_acls, delete_acls, is_open, list_acls, own_principals
 from drkit.kafka.access.permissions import CLUSTER_NAME, Need, Resource, missing
@@ -127,16 +121,6 @@ class LateFence(FenceStep):
 def fenced_sizes(context: Context) -> dict[str, str | None]:
     """Return the topics of the scope that drkit has fenced by size, with the value before."""
     return {t: v for t, v in recorded_sizes(context.state).items() if t in context.scope.topics}
-
-
-def not_answering(context: Context, command: object, evidence: str = "") -> ClusterUnreachable:
-    """Return the error of a silent old primary, with the command to repeat and what was asked."""
-    return ClusterUnreachable(
-        "old_primary_unreachable",
-        where=context.flow.source,
-        evidence=evidence or context.source_error,
-        hint=f"bring it back, or keep its listeners closed, then: {command}",
-    )
 
 
 def nothing_keeps_off(context: Context, by_size: Collection[str]) -> Refused:
@@ -256,12 +240,11 @@ def keep_guard(context: Context, back: Reverse, topics: Collection[str], effect:
     settings, fence, guard = context.source_settings, change.fence, change.wanted
     with context.effect(StepName.BEGIN, effect, guard=to_json(guard), fence=to_json(fence)) as outcome:
         # On record before it differs from the fence, so that the switchover back lifts all that may exist.
-        _record(back, change.guard | fence | guard)
+        record_acls(back.state, change.guard | fence | guard, GuardAclsRecord)
         raise_refused("guard_failed", settings.alias, create_acls(settings, sorted(change.created)))
         raise_refused("guard_failed", settings.alias, delete_acls(settings, sorted(change.deleted)))
-        _record(back, (change.guard - fence) | guard)
-        remaining = recorded_acls(context.state) - fence
-        put_or_delete(context.state, FenceAclsRecord(remaining), needed=bool(remaining))
+        record_acls(back.state, (change.guard - fence) | guard, GuardAclsRecord)
+        record_acls(context.state, recorded_acls(context.state) - fence)
         outcome["guard"] = len(guard)
 
 
@@ -309,18 +292,11 @@ def fence_again(context: Context, topics: Collection[str]) -> list[str]:
     :raises DrkitError: the old primary does not answer, or refuses
     """
     with reverse(context) as back:
-        known = back.state.get(GuardAclsRecord)
-        acls = frozenset(a for a in known.acls if a.name in topics) if known is not None else frozenset()
-        if known is None or not acls:
+        known = recorded_acls(back.state, GuardAclsRecord)
+        if not (acls := frozenset(a for a in known if a.name in topics)):
             return []
         # On record twice rather than not at all.
-        context.state.put(FenceAclsRecord(recorded_acls(context.state) | acls))
+        record_acls(context.state, recorded_acls(context.state) | acls)
         raise_refused("guard_failed", context.flow.source, create_acls(context.source_settings, sorted(acls)))
-        _record(back, known.acls - acls)
+        record_acls(back.state, known - acls, GuardAclsRecord)
     return sorted({a.name for a in acls})
-
-
-def _record(back: Reverse, acls: frozenset[Acl]) -> None:
-    known = back.state.get(GuardAclsRecord)
-    if known is None or known.acls != acls:
-        back.state.put(GuardAclsRecord(acls))

@@ -17,8 +17,9 @@ from drkit.failover.core.commands import UNTIL_EXPORT, begin_command, is_held, r
 from drkit.failover.core.context import Context, Scope
 from drkit.failover.core.reverse import reverse_flow, share_promotions
 from drkit.failover.core.step import Step, StepEffect, StepResult
+from drkit.failover.fencing.lift import not_answering
 from drkit.failover.fencing.proof import prove
-from drkit.failover.old_primary.fence import LateFence, fenced_sizes, not_answering, nothing_keeps_off
+from drkit.failover.old_primary.fence import LateFence, fenced_sizes, nothing_keeps_off
 from drkit.failover.old_primary.hold import hold, release
 from drkit.failover.old_primary.identity import forget_another, identify, is_another, planned_identity
 from drkit.failover.old_primary.readers import planned_eviction, refuse_readers

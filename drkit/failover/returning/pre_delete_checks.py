@@ -15,9 +15,9 @@ from drkit.failover.core.commands import begin_command, retry_command
 from drkit.failover.core.context import Context
 from drkit.failover.core.request import Disposition, Method, RunRequest
 from drkit.failover.core.reverse import reverse_flow
+from drkit.failover.fencing.lift import not_answering
 from drkit.failover.groups.offsets import Positions, committed_in
 from drkit.failover.old_primary.altered import of_own, way_out
-from drkit.failover.old_primary.fence import not_answering
 from drkit.failover.old_primary.readers import refuse_readers
 from drkit.failover.returning.compare import NeedsMethod, forgotten_deletions, refuse_other_topics
 from drkit.failover.returning.contact import ends_now, refuse_open, refuse_unselected

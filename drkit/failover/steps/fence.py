@@ -8,7 +8,6 @@ A planned switchover waits before, while the old primary serves, until what was 
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
 from typing import Any, Final
 
 from drkit.catalogue import ERRORS, filled
@@ -20,10 +19,10 @@ from drkit.failover.core.step import FenceEvidence, Step, StepEffect, StepResult
 from drkit.failover.emptying.standing import planned_wait, put_back_interrupted, settle_emptied
 from drkit.failover.fencing.choosing import Wish, choose
 from drkit.failover.fencing.lift import hand_over, lift_fences
-from drkit.failover.fencing.methods import FenceMethod, SizeFence
+from drkit.failover.fencing.methods import FenceMethod, SizeFence, lift_sizes, raise_sizes
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import Proof, canary_name, prove, unproven
-from drkit.failover.fencing.source_record import keep_earlier, planned_record, write_down
+from drkit.failover.fencing.source_record import has_fenced, keep_earlier, planned_record, write_down
 from drkit.failover.fencing.stop import has_stop, still_there, stop_site
 from drkit.flow_state.pending_fence import owe, paid_with, settle
 from drkit.flow_state.records import PendingFence, PendingLift
@@ -132,6 +131,8 @@ class FenceStep(Step):
                 pending = f"another flow of {context.flow.source} keeps its fence of {first_of(stays)}"
                 notes.append(pending)
         except DrkitError as error:
+            if error.code == "fence_remains":
+                raise
             pending = self._lift_later(context, error)
             notes = [pending]
         if _STOP in context.effects(self.name):
@@ -191,14 +192,14 @@ class FenceStep(Step):
     def _resolver(
         self, context: Context, source: RawCluster, method: FenceMethod | None, details: dict[str, Any]
     ) -> TransactionResolver:
-        settings, size = context.settings.failover.fence, method if isinstance(method, SizeFence) else None
+        settings, by_size = context.settings.failover.fence, isinstance(method, SizeFence)
 
-        def suspend(fence: SizeFence) -> None:
+        def suspend() -> None:
             with context.effect(self.name, "markers", **details):
-                fence.suspend(details)
+                lift_sizes(context.source_settings, details["sizes"])
 
-        def restore(fence: SizeFence) -> None:
-            fence.apply(details)
+        def restore() -> None:
+            raise_sizes(context.source_settings, details["sizes"])
             self._proof(context, settings.seconds)
 
         return TransactionResolver(
@@ -206,8 +207,8 @@ class FenceStep(Step):
             context.scope.topics,
             wait_seconds=settings.transaction_wait_seconds,
             aborts=settings.open_transactions == "abort",
-            suspend=partial(suspend, size) if size is not None else None,
-            restore=partial(restore, size) if size is not None else None,
+            suspend=suspend if by_size else None,
+            restore=restore if by_size else None,
             clock=context.clock,
         )
 
@@ -272,7 +273,8 @@ class FenceStep(Step):
         return StepResult({**evidence}, (note,))
 
     def _lift_later(self, context: Context, error: DrkitError) -> str:
-        topics = tuple(sorted(fenced_topics(context.state.records) & context.scope.topics.keys()))
+        scope, fenced = context.scope.topics.keys(), fenced_topics(context.state.records)
+        topics = tuple(sorted(scope & fenced or (scope if has_fenced(context) else ())))
         owe(context.state, PendingLift(context.run_id, context.wall(), error.in_short, topics))
         return (
             f"{context.flow.source} is still fenced for {counted(len(topics), 'topic')} ({error.in_short}):"

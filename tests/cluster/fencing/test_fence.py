@@ -14,7 +14,7 @@ import pytest
 
 from drkit.errors import Refused
 from drkit.failover.core.request import RunRequest
-from drkit.failover.fencing.methods import SizeFence
+from drkit.failover.fencing.methods import SizeFence, lift_sizes
 from drkit.failover.fencing.open_transactions import Resolved, TransactionResolver
 from drkit.failover.fencing.proof import prove
 from drkit.flow_state.creation import ensure_state_topic
@@ -121,7 +121,7 @@ class OpenTransaction:
         fence, details = self.fence, self._details
         return TransactionResolver(
             self._source, [self.topic], wait_seconds=wait_seconds, aborts=aborts,
-            suspend=None if fence is None else lambda: fence.suspend(details),
+            suspend=None if fence is None else lambda: lift_sizes(self.world.source, details["sizes"]),
             restore=None if fence is None else self.apply,
         )  # fmt: skip
 

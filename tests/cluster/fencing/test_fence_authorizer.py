@@ -15,7 +15,17 @@ from drkit.failover.core.context import Context
 from drkit.failover.core.request import RunRequest
 from drkit.failover.core.step import StepResult
 from drkit.failover.fencing.choosing import AUTO, Wish, choose
-from drkit.failover.fencing.methods import ACL, SIZE, AclFence, FenceMethod
+from drkit.failover.fencing.methods import (
+    ACL,
+    SIZE,
+    AclFence,
+    Details,
+    FenceMethod,
+    forget_sizes,
+    lift_fence,
+    record_acls,
+    recorded_acls,
+)
 from drkit.failover.fencing.proof import Proof, prove
 from drkit.failover.pending_fences import TAKEN_AWAY
 from drkit.failover.runs import all_steps
@@ -25,7 +35,7 @@ from drkit.flow_state.records import FenceAclsRecord, PendingFence
 from drkit.journal.machine import StepName
 from drkit.local.cluster import LocalCluster
 from drkit.model import TopicPartition
-from drkit.topology.acls import EVERYBODY, Acl
+from drkit.topology.acls import EVERYBODY, Acl, from_json
 from tests.support.errors import coded, made, sentence
 from tests.support.failover.application import CANARY, READER, as_app
 from tests.support.failover.orchestrator import Orchestrators
@@ -61,6 +71,13 @@ def proven(world: World, topic: str, seconds: float = 10.0) -> Proof:
     return prove(world.source.settings, CANARY, [topic], seconds)
 
 
+def lifted(world: World, details: Details) -> None:
+    acls, sizes = from_json(details.get("acls", ())), details.get("sizes", {})
+    assert not lift_fence(world.source.settings, sizes, acls)
+    record_acls(world.state, recorded_acls(world.state) - acls)
+    forget_sizes(world.state, sizes)
+
+
 def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds: Worlds, shared: Shared):
     world = worlds(shared.source)
     topic, other = world.topic("orders"), world.topic("other")
@@ -79,8 +96,8 @@ def test_on_a_locked_cluster_writers_are_denied_and_nothing_else_changes(worlds:
     app.read()
     assert as_app(shared.source, other).write() == 0
     assert world.has(0) - before == {world.acl(topic, "WRITE", deny=True)}
-    fence.remove(details)
-    fence.remove(details)
+    lifted(world, details)
+    lifted(world, details)
     assert world.has(0) == before
     assert FenceAclsRecord.KEY not in stored(world.state)
     eventually(lambda: app.write() == 0, what="the same producer writes again")
@@ -107,7 +124,7 @@ def test_on_an_open_cluster_all_still_read_and_lifting_leaves_no_acl(worlds: Wor
     app.read()
     assert {a.principal for a in world.has(0) if not a.denies} == {EVERYBODY, "User:admin"}
     assert not [a for a in world.has(0) if a.denies]
-    fence.remove(details)
+    lifted(world, details)
     assert world.has(0) == set()
     eventually(lambda: app.write() == 0, what="writing again")
 
@@ -137,7 +154,7 @@ def test_no_acl_of_a_fence_reaches_the_other_cluster(worlds: Worlds, shared: Sha
     fence.apply(details)
     assert any(a.denies for a in world.has(0))
     assert not world.sync().look([topic]).changes
-    fence.remove(details)
+    lifted(world, details)
     assert not world.sync().look([topic]).changes
     assert world.has() == before
 
@@ -181,7 +198,7 @@ def test_a_canary_that_proves_nothing_is_known_before_a_fence_is_put_up(
     again = chosen()  # as when a failover is resumed
     assert again is not None
     assert again.name == names
-    fence.remove(details)
+    lifted(world, details)
     assert world.has(0) == before
 
 

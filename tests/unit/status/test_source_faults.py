@@ -57,10 +57,21 @@ def test_a_fence_that_the_source_alone_has_on_record_is_named_with_the_command_t
     assert found.text.endswith(f'{lift} "REASON"'), found.text
     run = RunUnderWay("r1", "failover", TOPICS, "DRAIN")
     for told in (
-        replace(known, run=run),
+        replace(known, run=run, copies={"orders": "orders"}),
         replace(known, fenced_by={"r1": "acl"}),
         replace(known, fences={"orders": FenceSeen.STANDS}),
         replace(known, unread="it is damaged"),
         replace(known, runs_unknown="it does not answer"),
     ):
         assert with_source_record(status("replicating"), log, told).faults == ()
+
+
+def test_a_run_whose_state_was_deleted_is_named_with_its_abort() -> None:
+    log, run = FenceLog(), RunUnderWay("r1", "failover", TOPICS, "DRAIN")
+    log.records["r1"] = FenceRecord("r1", 1, 5, FenceMark.RAISED, TOPICS)
+    facts = DirectionFacts("p", "s", run=run, fenced_by={"r1": "acl"})
+    [found] = with_source_record(status("replicating"), log, facts).faults
+    assert found.code == "both_closed"
+    assert found.text.endswith(f"start drkit replicate, which makes its state again, then: {ABORT}")
+    opened = replace(facts, run=run._replace(has_opened=True))
+    assert with_source_record(status("replicating"), log, opened).faults == ()

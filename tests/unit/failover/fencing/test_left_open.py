@@ -46,9 +46,9 @@ def test_what_is_copied_back_since_is_never_fenced() -> None:
 
 
 def test_only_what_a_person_has_agreed_to_is_closed_again() -> None:
-    now = DueFences.of(None, None, [], ["a", "b"])
+    now = DueFences(off_record=frozenset("ab"))
     assert now.to_fence == ["a", "b"]
-    assert now.within(DueFences.of(None, None, ["a"], ["b"])).to_fence == ["b"]
-    assert now.besides(DueFences.of(None, None, [], ["b"])) == [
+    assert now.within(DueFences(taken_away=frozenset("a"), off_record=frozenset("b"))).to_fence == ["b"]
+    assert now.besides(DueFences(off_record=frozenset("b"))) == [
         "the fence of a is no longer recorded since this command has looked: nothing was done about it"
     ]
