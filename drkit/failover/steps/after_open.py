@@ -285,7 +285,7 @@ def next_steps(context: Context) -> list[str]:
     # The old primary may hold records that were not copied; they would come before new records there.
     if not context.result(StepName.TRANSLATE).get("loss", {}).get("exact", True):
         lines.append(
-            f"when {flow.source} answers again: drkit divergence lists its records that were not copied"
+            f"when {flow.source} answers again, for its records that were not copied: drkit divergence"
         )
     lines.append(
         f"{flow.target} is not protected: nothing copies from it, and a flow back leaves these topics out."
