@@ -156,7 +156,7 @@ def shown(service: FailoverService) -> Fences:
     kinds = dict.fromkeys(promoted, "") | dict.fromkeys(sizes, SIZE)
     kinds |= {name: _BOTH if name in sizes else ACL for name in {a.name for a in acls}}
     kinds |= dict.fromkeys(owed, _OWED)
-    for record in _unowned(service, context):
+    for record in _unowned(context):
         kinds |= {topic: SIZE if topic in record.sizes else ACL for topic in record.topics}
     unanswered = "" if context.source() is not None else context.source_error
     if not unanswered:
@@ -175,7 +175,7 @@ def planned(service: FailoverService) -> list[StepEffect]:
     """Return what :func:`apply_pending` would do now. Changes nothing. Raises DrkitError: as that does."""
     context = _context(service)
     pending, lift = _pending_work(service, context)
-    now = _due_now(service, context, _roles(context))
+    now = _due_now(context, _roles(context))
     if (pending is not None or lift is not None) and context.source() is None:
         raise not_answering(context, BY_COMMAND)
     effects = []
@@ -194,7 +194,7 @@ def due(service: FailoverService) -> DueFences:
     """Return what :func:`apply_pending` would do now; a silent source is no error. Raises DrkitError."""
     context = _context(service)
     _pending_work(service, context)
-    return _due_now(service, context, _roles(context))
+    return _due_now(context, _roles(context))
 
 
 class AppliedFences(NamedTuple):
@@ -230,7 +230,7 @@ def apply_pending(service: FailoverService, agreed: DueFences | None = None) -> 
     if agreed is None:
         work, besides = DueFences(_topics(pending), _topics(lift)), list[str]()
     else:
-        now = _due_now(service, context, roles)
+        now = _due_now(context, roles)
         work, besides = now.within(agreed), now.besides(agreed)
     if not any(work):
         return AppliedFences({}, tuple(besides), is_paid=False) if besides else None
@@ -259,13 +259,13 @@ def _roles(context: Context) -> PairRoles | None:
     return None if context.source() is None else pair_roles(context)
 
 
-def _due_now(service: FailoverService, context: Context, roles: PairRoles | None) -> DueFences:
+def _due_now(context: Context, roles: PairRoles | None) -> DueFences:
     """Return the work due on request of a person; only pending work without roles."""
     pending, lift = context.state.get(PendingFence), context.state.get(PendingLift)
     gone, open_ = _gone(context, pending, lift), list[str]()
     if roles is not None:
         try:
-            open_ = left_open(context, service.fenced_by)
+            open_ = left_open(context)
         except NotAuthorized:
             if pending is None and lift is None:  # pending work is done all the same
                 raise
@@ -310,7 +310,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     """
     context = _context(service)
     pending, _ = _pending_work(service, context)
-    alone = {topic for record in _unowned(service, context) for topic in record.topics}
+    alone = {topic for record in _unowned(context) for topic in record.topics}
     known = fenced_topics(context.state.records) | alone | _topics(pending)
     if unknown := sorted(set(topics) - known):
         raise ConfigError(
@@ -330,8 +330,8 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     return wanted
 
 
-def _unowned(service: FailoverService, context: Context) -> list[FenceRecord]:
-    return _fence_log(context).unowned(fenced_topics(context.state.records), service.fenced_by)
+def _unowned(context: Context) -> list[FenceRecord]:
+    return _fence_log(context).unowned(fenced_topics(context.state.records), context.journal_runs().fences)
 
 
 def _fence_log(context: Context) -> FenceLog:

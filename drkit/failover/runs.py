@@ -264,11 +264,6 @@ class Runs:
         """The term of the first run in the journal, as of its last read; infinite without a run."""
         return min((run.term for run in self._topic.history.runs.values()), default=inf)
 
-    @property
-    def fenced_by(self) -> dict[str, str]:
-        """Run → how its step FENCE ended, of the failovers in the journal that were not aborted."""
-        return dict(JournalRuns.of(self._topic.history, wall_ms()).fences)
-
     def _begun(
         self, context: Context, opening: Mapping[str, Any], decision: Mapping[str, Any]
     ) -> dict[str, Any]:
@@ -358,6 +353,7 @@ class Runs:
             state=self._state,
             tell=self._tell,
             decision=decision,
+            journal_runs=lambda: JournalRuns.of(self._topic.history, wall_ms()),
         )
         return self._context
 

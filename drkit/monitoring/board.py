@@ -247,14 +247,16 @@ class FlowWatch(Background):
         self._hanging = set(current)
 
     def _remember(self, collector: PairedCollector) -> None:
-        """Record the source's ends on the target for a failover; only the lease holder does so."""
+        """Record the source's ends on the target, if this holds the lease; and open targets on the source."""
         now = monotonic()
         early = now - self._remembered < _REMEMBER_SECONDS and not collector.is_note_due
-        if self._job.progress is None or early:
+        if early:
             return
         self._remembered = now
+        collector.mark_opened()
         try:
-            collector.remember_source()
+            if self._job.progress is not None:
+                collector.remember_source()
         except DrkitError as error:
             observe.event("source_ends_not_noted", level="warning", flow=self.name, reason=error.what)
 

@@ -65,6 +65,7 @@ class PairedCollector(StatusCollector):
         self._reverse_look: StatusCollector | None = None
         self._deltas = {cluster.alias: DeltaLook() for cluster in settings.sides(flow)}
         self._last: FlowStatus | None = None
+        self._opened_runs = frozenset[str]()
         self._noted = _Noted({}, knew_age=False)
         self._is_refused = False
         self._new_at = monotonic()
@@ -75,12 +76,21 @@ class PairedCollector(StatusCollector):
         self._last = status = self._judged(findings)
         log = self._fence_log(self._flow) if status.source_answers else None
         first = self._first(status, log)
+        self._opened_runs = first.opened_runs
         second = self._reverse_facts(status, first)
         pair = judge(first, second, self._settings.failover.rpo_seconds)
         counted = without_passive(findings, pair, self._flow.target)
         own = status if counted is findings else self._judged(counted)
         paired = with_pair(own, self._with_deltas(pair, (first, second), status.at_ms))
+        log = log and log.with_opened(first.opened_runs.union(p.run_id for p in second.opposite.values()))
         return with_source_record(replace(paired, run=first.run), log, first)
+
+    def mark_opened(self) -> None:
+        """Mark on the source the runs that have opened the target, by the last look at its journal."""
+        name = fence_topic(self._flow.source, self._flow.target)
+        if name in self._fences and self._last is not None and self._last.source_answers:
+            with suppress(DrkitError):
+                self._fences[name].mark_opened(self._opened_runs)
 
     def read_pair(self) -> PairStatus:
         """Return the state of the pair now."""

@@ -22,6 +22,7 @@ from drkit.kafka.admin import Cluster, reach
 from drkit.kafka.raw import EventLoop, Impatient, RawCluster, RawError
 from drkit.kafka.requests import metadata
 from drkit.status.heartbeat_tail import HeartbeatTail
+from drkit.status.pair.journal import JournalRuns
 
 _LEASE_PAUSE_SECONDS: Final = 0.25
 REACH_MS: Final = 3000
@@ -106,6 +107,8 @@ class Context:
     source_refuses: bool = False
     """Whether the old primary refuses this machine, or its names do not resolve: no proof that it is gone."""
     kept: ReadCache = field(default_factory=ReadCache)
+    journal_runs: Callable[[], JournalRuns] = JournalRuns
+    """Returns the runs of the flow's journal, as of its last read."""
     _source: RawCluster | None = None
     _asked: float = float("-inf")
     """When the old primary last failed to answer."""

@@ -326,6 +326,10 @@ def share_promotions(context: Context) -> tuple[str, ...]:
     """
     flow = context.flow
     try:
+        if context.source() is not None:
+            with suppress(NotAuthorized):  # then no run could write a record there
+                fences = context.kept.fences_of(context.source_settings, flow)
+                fences.mark_opened(context.journal_runs().opened)
         opposite = opposite_state(context)
         context.state.load()
         if opposite is None or not are_opposite(context.state.records, opposite.records):

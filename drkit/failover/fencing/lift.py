@@ -42,7 +42,7 @@ from drkit.topology.acls import EVERYBODY, Acl, AclOperation, PatternKind, Resou
 def taken_away(context: Context) -> list[str]:
     """Return the promoted source topics whose fence is on record and not on the source, sorted.
 
-    Not those of a run that was aborted at the source: that abort has lifted them, and clients write there.
+    Not those of a run that was aborted at the source before OPEN: clients write there.
 
     :raises DrkitError: the source does not answer, or hides its ACLs
     """

@@ -166,9 +166,8 @@ def mark_opened(context: Context) -> str:
     The mark before OPEN is enough for safety, so a source that is silent by now does not matter.
     """
     try:
-        record, topic = _own(context), _topic(context)
-        if record is not None and record.mark is FenceMark.OPENING:
-            topic.append(topic.entry(FenceMark.OPENED, context.run_id, context.term))
+        if _own(context) is not None:
+            _topic(context).mark_opened([context.run_id])
     except DrkitError as error:
         return error.in_short
     return context.source_error if _has_record(context) and context.source() is None else ""
@@ -282,8 +281,9 @@ def refuse_aborted(context: Context) -> None:
 
 
 def aborted_runs(context: Context) -> frozenset[str]:
-    """Return the runs aborted at the source, the target away: clients may write there. Raises DrkitError."""
-    return frozenset(run_id for run_id, record in _topic(context).read().records.items() if record.is_aborted)
+    """Return the runs aborted at the source that the journal does not have past OPEN. Raises DrkitError."""
+    log = _topic(context).read().with_opened(context.journal_runs().opened)
+    return frozenset(run_id for run_id, record in log.records.items() if record.is_aborted)
 
 
 def overrule_abort(context: Context, reason: str) -> None:

@@ -151,13 +151,12 @@ def _authorizer(context: Context) -> str:
     return "it has an authorizer, but no ACL was proven to fence it"
 
 
-def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
+def left_open(context: Context) -> list[str]:
     """Return the promoted source topics that take writes though their fence is on no record, sorted.
 
     Topics that are copied back since are left out, as the reverse flow has to write there, and so are those
-    of a run that was aborted at the source, where clients write.
+    of a run that was aborted at the source before OPEN, where clients write.
 
-    :param fenced_by: run → how its step FENCE ended
     :raises DrkitError: the source does not answer
     """
     state = context.state
@@ -166,6 +165,7 @@ def left_open(context: Context, fenced_by: Mapping[str, str]) -> list[str]:
     accounted = {*recorded_sizes(state), *(a.name for a in recorded_acls(state))}
     accounted |= {topic for record in pending for topic in record.topics}
     copies = {topic: known[0] for topic, known in context.known.topics.items()}
+    fenced_by = context.journal_runs().fences
     unrecorded = off_record({t: r for t, r in roles.items() if t not in accounted}, copies, fenced_by)
     if not unrecorded:
         return []

@@ -121,10 +121,11 @@ class FenceRecord:
     def marked(self, entry: FenceEntry) -> FenceRecord:
         """The record after a mark: the first one of an abort and of OPEN counts.
 
-        An abort after the mark of OPEN needs the statement of a person.
+        An abort after the mark of OPEN needs the statement of a person. That the target is open is a fact of
+        its journal, and ends the abort.
         """
         match self.mark, entry.mark:
-            case (FenceMark.RAISED, FenceMark.OPENING) | (FenceMark.OPENING, FenceMark.OPENED):
+            case (FenceMark.RAISED, FenceMark.OPENING) | (_, FenceMark.OPENED):
                 return replace(self, mark=entry.mark)
             case (FenceMark.RAISED, FenceMark.ABORTED):
                 return replace(self, mark=entry.mark, why=entry.why)
@@ -175,6 +176,15 @@ class FenceLog:
         """
         found = (r.without(tuple(fenced)) for r in self.open if not (r.lifted or r.run_id in runs))
         return [record for record in found if record.is_open]
+
+    def with_opened(self, runs: Collection[str]) -> FenceLog:
+        """Return the log with the mark OPENED of these runs, which the target's journal has past OPEN."""
+        log = FenceLog()
+        log.records = {
+            run_id: replace(record, mark=FenceMark.OPENED) if run_id in runs else record
+            for run_id, record in self.records.items()
+        }
+        return log
 
     def _drop(self, topics: tuple[str, ...], *, but: str = ANY_RUN) -> None:
         for run_id, found in self.records.items():

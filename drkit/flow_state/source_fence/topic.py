@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 import json
 from typing import Self
 import uuid
@@ -123,6 +124,14 @@ class FenceTopic:
             evidence = f"{missing[0].mark} of run {missing[0].run_id} was accepted, and is not there"
             raise Failed("own_topic_unwritable", where=self.where, evidence=evidence)
         return log
+
+    def mark_opened(self, runs: Collection[str]) -> None:
+        """Mark the target open by these runs, past OPEN by its journal. Repeatable. Raises DrkitError."""
+        late = [
+            r for r in self.read().records.values() if r.run_id in runs and r.mark is not FenceMark.OPENED
+        ]
+        if late:
+            self.append(*(self.entry(FenceMark.OPENED, r.run_id, r.term) for r in late))
 
     def entry(self, mark: FenceMark, run_id: str, term: int, **more: object) -> FenceEntry:
         """A new entry of this flow; the further fields are those of :class:`FenceEntry`."""

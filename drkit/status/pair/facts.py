@@ -78,6 +78,8 @@ class DirectionFacts(Observation):
     """Source topic → a partition to whose copy another client wrote since a turn, with the offset."""
     fenced_by: Mapping[str, str] = field(default_factory=dict)
     """Run → result of its step FENCE."""
+    opened_runs: frozenset[str] = frozenset()
+    """Runs past OPEN by its journal."""
     incomplete: Mapping[str, IncompleteRecord] = field(default_factory=dict)
     """Source topic → the return that has emptied it and was rolled back."""
     held: Mapping[str, HeldSettingsRecord] = field(default_factory=dict)
@@ -143,6 +145,7 @@ class DirectionFacts(Observation):
             run=journal.current,
             runs_unknown=runs if isinstance(runs, str) else "",
             fenced_by=dict(journal.fences),
+            opened_runs=journal.opened,
             incomplete=state.all(IncompleteRecord),
             held=state.all(HeldSettingsRecord),
             compacted_alone=compacted_alone(state),

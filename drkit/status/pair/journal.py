@@ -93,6 +93,8 @@ class JournalRuns(NamedTuple):
     """The one that is under way; held as well if its process is gone, or has written nothing for too long."""
     fences: Mapping[str, str] = MappingProxyType({})
     """Run → how its step FENCE ended."""
+    opened: frozenset[str] = frozenset()
+    """Runs past OPEN: whatever the source has on record, their target is open."""
 
     @classmethod
     def of(
@@ -106,7 +108,8 @@ class JournalRuns(NamedTuple):
         ended = {i: _part(run.results.get(StepName.FENCE, {}), "evidence") for i, run in runs.items()}
         fences = {i: str(evidence.get("how", "")) for i, evidence in ended.items() if evidence}
         current = _seen(history.open, now_ms, lives) if history.open is not None else None
-        return cls(current, fences)
+        past = (i for i, run in runs.items() if StepName.OPEN in run.results or run.state is RunState.DONE)
+        return cls(current, fences, frozenset(past))
 
 
 def _seen(run: RunLog, now_ms: int, lives: Callable[[Process], bool | None]) -> RunUnderWay:

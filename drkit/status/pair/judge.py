@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from drkit.counted import counted
+from drkit.flow_state.pending_fence import paid_with
 from drkit.flow_state.records import HeldSettingsRecord, RoleRecord
 from drkit.journal.machine import RETURN
 from drkit.next_command import REASON, typed
@@ -90,6 +91,9 @@ def _still_open(sides: TopicSides, promoted: Way) -> str:
     if other.answers(role) or (run is not None and not _lost_fence(promoted, run)):
         return ""  # it is the passive side of a copy again, or its return fences it, or lifts its fence
     if promoted.fence is FenceSeen.GONE:
+        if next(runs_of(sides), None) is None:
+            count = typed("drkit", "divergence", "--flow", flow.name)
+            consequence = f"; {count} counts what only it has, {paid_with(flow.name)} fences it again"
         return f"{flow.source} does not have the fence that is on record{consequence}"
     method = flow.fenced_by.get(role.run_id, "")
     is_known = not (flow.silent or flow.unread or other.flow.unread)  # the return may have lifted it
@@ -112,8 +116,7 @@ def _how_to_continue(promoted: Way, run: RunUnderWay) -> str:
     where = f"; the return {run.run_id} is held at {run.step or 'LOCK'}"
     role = promoted.role
     if run.aborting or (role is not None and role.planned):  # a return raises no fence of a switchover
-        fence = typed("drkit", "fence", "pay", "--flow", promoted.flow.name)
-        return f"{where}: {command} --abort, then: {fence}"
+        return f"{where}: {command} --abort, then: {paid_with(promoted.flow.name)}"
     return f"{where}: {command} --resume fences it again"
 
 

@@ -33,7 +33,7 @@ def mark(*entries: FenceEntry) -> FenceMark:
 
 
 def test_the_first_of_an_abort_and_of_open_counts():
-    assert mark(entry(ABORTED), entry(OPENING), entry(OPENED)) is ABORTED
+    assert mark(entry(ABORTED), entry(OPENING)) is ABORTED
     assert mark(entry(OPENING), entry(ABORTED)) is OPENING
     assert mark(entry(OPENING), entry(ABORTED), entry(OPENED)) is OPENED
     assert mark(entry(ABORTED), entry(RAISED, "one", "a"), entry(OPENING)) is ABORTED
@@ -42,8 +42,16 @@ def test_the_first_of_an_abort_and_of_open_counts():
 def test_a_statement_aborts_what_is_about_to_open_and_not_what_is_open():
     lost = entry(ABORTED, why="it burnt down")
     assert mark(entry(OPENING), lost) is ABORTED
-    assert mark(entry(OPENING), lost, entry(OPENED)) is ABORTED
     assert mark(entry(OPENING), entry(OPENED), lost) is OPENED
+
+
+def test_an_abort_ends_once_the_target_is_open_by_its_journal() -> None:
+    aborted = read(entry(RAISED, "one", "a"), entry(OPENING), entry(ABORTED, why="it burnt down"))
+    assert aborted.records["one"].mark is ABORTED
+    assert aborted.with_opened(["one"]).records["one"].mark is OPENED
+    assert aborted.with_opened(["two"]).records == aborted.records
+    aborted.take(entry(OPENED))
+    assert aborted.records["one"].mark is OPENED
 
 
 def test_an_aborted_run_says_whether_it_may_have_opened_its_target():

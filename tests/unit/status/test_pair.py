@@ -277,12 +277,20 @@ def test_a_run_that_is_held_names_what_leads_on(run: RunUnderWay, next_: str):
     assert why == said + (f"; when that is cleared: {command} --abort" if next_ else "")
 
 
+FENCES_AGAIN = (
+    "drkit divergence --flow 'p->s' counts what only it has, drkit fence pay --flow 'p->s' fences it again"
+)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
         ({"fences": {TOPIC: FenceSeen.PENDING}}, "p answers, and is not fenced since the failover"),
         ({"fences": {TOPIC: FenceSeen.PENDING}, "silent": True}, ""),
-        ({"fences": {TOPIC: FenceSeen.GONE}}, "p does not have the fence that is on record"),
+        (
+            {"fences": {TOPIC: FenceSeen.GONE}},
+            f"p does not have the fence that is on record; {FENCES_AGAIN}",
+        ),
         (
             {"fences": {}, "fenced_by": {"f1": "stopped"}},
             "p answers, and its fence (stopped) is not on record any more",
