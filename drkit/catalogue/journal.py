@@ -89,7 +89,7 @@ ERRORS: Final[dict[str, Entry]] = {
         page="failover-journal-lost",
     ),
     "journal_run_lost": refused(
-        "the failover journal on the target lacks a run that this machine started",
+        "the failover journal on the target lacks a run that drkit started",
         hint=(
             "find out who deleted the journal. What the run did is still done: see {drkit:status} "
             "and {drkit:fence show}; {drkit:explain failover-journal-lost} says when to begin again. "

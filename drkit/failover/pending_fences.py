@@ -16,7 +16,7 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.reverse import pair_roles, share_promotions, work_elsewhere
+from drkit.failover.core.reverse import lost_on_target, pair_roles, share_promotions, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, not_answering, taken_away
@@ -331,7 +331,9 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
 
 
 def _unowned(context: Context) -> list[FenceRecord]:
-    return _fence_log(context).unowned(fenced_topics(context.state.records), context.journal_runs().fences)
+    fenced, runs = fenced_topics(context.state.records), context.journal_runs().fences
+    lost = {role.run_id for role in lost_on_target(context).values()}
+    return _fence_log(context).unowned(fenced, runs, lost)
 
 
 def _fence_log(context: Context) -> FenceLog:

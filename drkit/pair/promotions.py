@@ -112,11 +112,16 @@ def opened_term(state: FlowState) -> int:
 def term_of(state: FlowState) -> int:
     """Return the newest term that a flow's state knows, of either direction; 0 before the first run."""
     promotion = state.get(PromotionRecord)
-    terms = [0 if promotion is None else promotion.term]
-    terms += [role.term for role in state.all(RoleRecord).values()]
-    terms += [later.term for later in state.all(OppositePromotionRecord).values()]
-    terms += [failback.term or 0 for failback in state.all(ReturnRecord).values()]
-    return max(terms)
+    return max(0 if promotion is None else promotion.term, *topic_terms(state).values(), 0)
+
+
+def topic_terms(state: FlowState) -> dict[str, int]:
+    """Return source topic → the newest term, of either direction, that a flow's state has of it."""
+    records = state.all(RoleRecord), state.all(OppositePromotionRecord), state.all(ReturnRecord)
+    terms = Counter[str]()
+    for by_topic in records:
+        terms |= Counter({topic: record.term or 0 for topic, record in by_topic.items()})
+    return terms
 
 
 def returned_topics(state: FlowState) -> tuple[str, ...]:

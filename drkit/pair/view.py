@@ -6,7 +6,7 @@ on record: a role of a silent side may be over. The result does not depend on th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from drkit.flow_state.records import GenerationRecord, OppositePromotionRecord, ReturnRecord, Role, RoleRecord
 from drkit.flow_state.source_fence.entries import FenceLog, FenceMark
 from drkit.flow_state.state import FlowState
-from drkit.pair.promotions import is_answered
+from drkit.pair.promotions import is_answered, topic_terms
 
 
 class FenceSeen(Enum):
@@ -66,7 +66,7 @@ class Observation:
     fences: Mapping[str, FenceSeen] = field(default_factory=dict)
     """By source topic; a topic that is missing has none on record."""
     recorded: Mapping[str, RoleRecord] = field(default_factory=dict)
-    """By source topic: the promotion that is on record on the source, with its fence."""
+    """By source topic: the promotion that is on record on the source, with its fence, of an unread flow."""
     refusing: Refusing = NOT_ASKED
     """Of the target, if it was asked."""
 
@@ -188,6 +188,7 @@ def observation_of(
     opened: Mapping[str, RoleRecord] = MappingProxyType({}),
     *,
     younger: str = "",
+    lost: Mapping[str, RoleRecord] = MappingProxyType({}),
     refusing: Refusing = NOT_ASKED,
 ) -> Observation:
     """Return what a flow's state has.
@@ -195,14 +196,16 @@ def observation_of(
     :param aliases: of source and target
     :param opened: the promotions in its journal, by source topic
     :param younger: why it is younger than its journal, or empty
+    :param lost: by :func:`lost_promotions`
     :param refusing: topics of the target that refuse every client, if it was asked
     :raises Damaged: a record of the state was replaced
     """
     roles = {topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted}
     return Observation(
         *aliases,
-        unread=younger,
+        unread=younger or _lost_in_words(aliases, lost),
         is_younger=bool(younger),
+        recorded=lost,
         copies={topic: entry.target for topic, entry in state.all(GenerationRecord).items()},
         promoted=opened if younger else roles,
         returns=state.all(ReturnRecord),
@@ -276,6 +279,25 @@ def untold(view: TopicView[D]) -> tuple[OneWay[D], OppositePromotionRecord] | No
         return None
     ends = None if ended.role is None else ended.role.run_id
     return ended, OppositePromotionRecord(role.term, role.run_id, role.at_ms, ends, role.planned)
+
+
+def lost_promotions(log: FenceLog | None, state: FlowState, runs: Collection[str]) -> dict[str, RoleRecord]:
+    """Return the promotions on record on the source that the target has lost, by source topic.
+
+    The target came back from an older disk, or is an empty replacement: state and journal agree, and lack it.
+
+    :param runs: ids of all runs in the flow's journal, which is on the target
+    """
+    terms = topic_terms(state)
+    recorded = promotions_in(log).items()
+    return {t: role for t, role in recorded if role.run_id not in runs and role.term > terms.get(t, 0)}
+
+
+def _lost_in_words(aliases: tuple[str, str], lost: Mapping[str, RoleRecord]) -> str:
+    if not lost:
+        return ""
+    (source, target), run_id = aliases, max(lost.values(), key=lambda role: role.term).run_id
+    return f"{target} has lost its promotion by run {run_id}, which {source} has on record"
 
 
 _OPENS: Final = frozenset({FenceMark.OPENING, FenceMark.OPENED})

@@ -194,20 +194,23 @@ def with_source_record(status: FlowStatus, log: FenceLog | None, seen: Direction
 
 
 def _unknown_fences(status: FlowStatus, log: FenceLog, seen: DirectionFacts) -> Iterator[tuple[str, str]]:
-    """Yield fences without a record on the target: its topics were deleted, or a hand-over failed."""
-    if seen.unread or seen.runs_unknown or not status.target_answers:
+    """Yield fences without a record on the target: it is older or empty, or a hand-over failed."""
+    if (seen.unread and not seen.recorded) or seen.runs_unknown or not status.target_answers:
         return
-    run, owned, lost = seen.run, set(seen.fenced_by), ""
+    run, owned, undone = seen.run, set(seen.fenced_by), ""
     if run is not None:  # its topics have copies by the flow's state, unless that was deleted
-        lost = run.run_id if run.topics.isdisjoint(seen.copies) and not run.has_opened else ""
-        owned = (owned | {run.run_id}) - {lost}
+        undone = run.run_id if run.topics.isdisjoint(seen.copies) and not run.has_opened else ""
+        owned = (owned | {run.run_id}) - {undone}
+    lost = {role.run_id for role in seen.recorded.values()}
     end = ("drkit", "fence", "lift", "--flow", status.flow, "--accept-divergence", REASON)
-    for kept in log.unowned(seen.fences, owned):
+    for kept in log.unowned(seen.fences, owned, lost):
+        fence = f"run {kept.run_id} has fenced {first_of(sorted(kept.topics))}; {status.target} has no record"
         then = f"if no other cluster is open for them: {typed(*end)}"
-        if kept.run_id == lost:
+        if kept.run_id == undone:
             abort = typed("drkit", "failover", "--abort", "--flow", status.flow)
             then = f"the run is not over; start drkit replicate, which makes its state again, then: {abort}"
-        fence = f"run {kept.run_id} has fenced {first_of(sorted(kept.topics))}; {status.target} has no record"
+        elif kept.run_id in lost:
+            fence = f"{fence}, and has lost what it took since that run opened it"
         yield PairAlarm.BOTH_CLOSED.value, f"{fence}; {then}"
 
 

@@ -23,7 +23,7 @@ from drkit.journal.topic import JournalReader
 from drkit.kafka.requests import exists
 from drkit.model import TopicPartition
 from drkit.pair.promotions import are_opposite, not_noted_since, promotions_of
-from drkit.pair.view import observation_of, promotions_in
+from drkit.pair.view import lost_promotions, observation_of, promotions_in
 from drkit.status.facts import is_note_preferred, seen_record
 from drkit.status.faults import NOT_AUTHORIZED, OTHER_KEY, with_pair, with_source_record, without_passive
 from drkit.status.lag.source import Ends
@@ -223,7 +223,13 @@ class PairedCollector(StatusCollector):
             promoted = [copies[t].target for t in promotions_of(state) if t in copies]
             refusing = refusing_topics(self._sides[target], promoted)
             younger = history.lost_state(state, state_id)
-            observation = observation_of(aliases, state, history.opened, younger=younger, refusing=refusing)
+            lost: Mapping[str, RoleRecord] = {}
+            if isinstance(runs, JournalRuns) and not (younger or silent):
+                log = self._fence_log(FlowSettings(source=source, target=target))
+                lost = lost_promotions(log, state, runs.ids)
+            observation = observation_of(
+                aliases, state, history.opened, younger=younger, lost=lost, refusing=refusing
+            )
             return DirectionFacts.of(
                 replace(observation, silent=silent), state, now_ms, runs=runs, lags=lags, gone=gone,
                 passed_over=(flow or self._flow).is_heartbeats,

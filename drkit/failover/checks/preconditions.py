@@ -135,6 +135,10 @@ def _promoted(q: PreconditionInput) -> Iterator[Refused]:
         source, target = q.survey.source.alias, q.survey.target.alias
         to_return, away = to_reprotect(target, source), first_of(q.survey.away)
         yield Refused("not_returned", where=q.flow, evidence=away, source=source, to_reprotect=to_return)
+    if q.survey.lost_runs and not q.request.accept_data_loss:
+        source, runs = q.survey.source.alias, first_of(sorted(q.survey.lost_runs))
+        evidence = f"{source} has on record that run {runs} opened it"
+        yield Refused("journal_run_lost", where=q.flow, evidence=evidence)
     if elsewhere := {} if q.request.despite_signs_of_life else q.survey.moved_elsewhere:
         yield refused_elsewhere(q.flow, elsewhere)
 

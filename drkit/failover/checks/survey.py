@@ -16,7 +16,12 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import clients_elsewhere, pair_roles, unreplayed_on_source
+from drkit.failover.core.reverse import (
+    clients_elsewhere,
+    lost_on_target,
+    pair_roles,
+    unreplayed_on_source,
+)
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,
@@ -140,6 +145,8 @@ class Survey:
     """Topics of the scope whose copy is compacted, and that are not on the source."""
     unreplayed: tuple[Unreplayed, ...] = ()
     """Records that a failback still has to append to the source; read for a switchover only."""
+    lost_runs: frozenset[str] = frozenset()
+    """Runs that have opened topics of the scope on the target, which has lost that."""
     away: tuple[str, ...] = ()
     """Topics of the scope that clients write on the source since a promotion, and that did not return."""
 
@@ -224,6 +231,7 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
         promoted=promoted,
         refusing=refusing_topics(context.target_settings, [scope.topics[t] for t in promoted]),
+        lost_runs=frozenset(r.run_id for t, r in lost_on_target(context).items() if t in scope.topics),
         away=away,
         outside=replace(outside, no_place={**outside.no_place, **groups_there[1]}),
         reach=reach(context.settings.failover.repoint, scope, outside),

@@ -47,6 +47,7 @@ from drkit.pair.view import (
     Observation,
     PairRoles,
     Refusing,
+    lost_promotions,
     observation_of,
     pair_view,
     promotions_in,
@@ -110,6 +111,15 @@ def reverse(context: Context) -> Iterator[Reverse]:
 def reverse_state(context: Context) -> FlowState:
     """Return the reverse flow's state on the old primary; empty where it never ran. Raises DrkitError."""
     return _read_state(Cluster.connect(context.source_settings), opposite_of(context.flow))
+
+
+def lost_on_target(context: Context) -> dict[str, RoleRecord]:
+    """Return source topic → the promotion on record on the source that the target has lost."""
+    log = FenceLog()
+    with suppress(DrkitError):
+        if context.source() is not None:
+            log = context.kept.fences_of(context.source_settings, context.flow).read()
+    return lost_promotions(log, context.state.records, context.journal_runs().ids)
 
 
 @contextmanager

@@ -168,14 +168,18 @@ class FenceLog:
                 if (found := self.records.get(entry.run_id)) is not None:
                     self.records[entry.run_id] = found.marked(entry)
 
-    def unowned(self, fenced: Collection[str], runs: Collection[str]) -> list[FenceRecord]:
+    def unowned(
+        self, fenced: Collection[str], runs: Collection[str], lost: Collection[str]
+    ) -> list[FenceRecord]:
         """Return the fences that may be in effect, and that the flow's target has no record of.
 
         :param fenced: topics whose fence is in the flow's state
         :param runs: ids of the runs in its journal, without aborted ones
+        :param lost: ids of the runs that have opened the target, which has lost that
         """
-        found = (r.without(tuple(fenced)) for r in self.open if not (r.lifted or r.run_id in runs))
-        return [record for record in found if record.is_open]
+        records = [r for r in self.records.values() if r.is_open or r.run_id in lost]
+        found = (r.without(tuple(fenced)) for r in records if not (r.lifted or r.run_id in runs))
+        return [record for record in found if record.topics]
 
     def with_opened(self, runs: Collection[str]) -> FenceLog:
         """Return the log with the mark OPENED of these runs, which the target's journal has past OPEN."""

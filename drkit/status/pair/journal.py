@@ -95,6 +95,8 @@ class JournalRuns(NamedTuple):
     """Run → how its step FENCE ended."""
     opened: frozenset[str] = frozenset()
     """Runs past OPEN: whatever the source has on record, their target is open."""
+    ids: frozenset[str] = frozenset()
+    """Of all runs."""
 
     @classmethod
     def of(
@@ -109,7 +111,7 @@ class JournalRuns(NamedTuple):
         fences = {i: str(evidence.get("how", "")) for i, evidence in ended.items() if evidence}
         current = _seen(history.open, now_ms, lives) if history.open is not None else None
         past = (i for i, run in runs.items() if StepName.OPEN in run.results or run.state is RunState.DONE)
-        return cls(current, fences, frozenset(past))
+        return cls(current, fences, frozenset(past), frozenset(history.runs))
 
 
 def _seen(run: RunLog, now_ms: int, lives: Callable[[Process], bool | None]) -> RunUnderWay:

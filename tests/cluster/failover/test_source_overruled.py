@@ -1,4 +1,4 @@
-"""A primary that died while its switchover opened the target was opened again by an abort without the target."""
+"""A primary that died while its switchover opened the target is opened again by an abort at the source."""
 
 from __future__ import annotations
 

@@ -84,12 +84,13 @@ def test_a_later_run_takes_the_topics_that_it_fences():
 def test_a_fence_is_unowned_where_the_target_knows_neither_it_nor_its_run():
     log = read(entry(RAISED, "one", "a", "b"), entry(RAISED, "two", "c"), entry(OPENING, "two"))
 
-    def unowned(fenced: str = "", *runs: str) -> str:
-        return " ".join(f"{r.run_id}:{''.join(sorted(r.topics))}" for r in log.unowned(fenced, runs))
+    def unowned(fenced: str = "", *runs: str, lost: str = "") -> str:
+        found = log.unowned(fenced, runs, [lost])
+        return " ".join(f"{r.run_id}:{''.join(sorted(r.topics))}" for r in found)
 
     assert (unowned(), unowned("ac"), unowned("", "one")) == ("one:ab two:c", "one:b", "two:c")
     log.take(entry(OPENED, "two"))
-    assert unowned() == "one:ab"
+    assert (unowned(), unowned(lost="two")) == ("one:ab", "one:ab two:c")
     for mark_ in (ABORTED, FenceMark.LIFTED):
         log.take(entry(mark_, "one", "a", "b"))
     assert not unowned()

@@ -157,7 +157,7 @@ def test_what_is_over_is_forgotten_and_a_copy_of_it_begins_nothing():
         assert entry is not None
         history.take(entry)
     assert (history.open, history.term, history.runs["r"].entries) == (None, before, [])
-    assert JournalRuns.of(history, 1) == JournalRuns(None, {"r": "acl"}, frozenset("r"))
+    assert JournalRuns.of(history, 1) == JournalRuns(None, {"r": "acl"}, frozenset("r"), frozenset("r"))
 
 
 def test_thousands_of_renewals_are_read_in_a_moment():
