@@ -164,11 +164,8 @@ def metrics(page: str, port_is: str = "") -> Decorator:
 
 def take_over() -> Decorator:
     """Add ``--take-over``."""
-    return flag(
-        "--take-over",
-        group=OptionGroup.RESUME,
-        help="Do not wait for the lock: the process that held it is dead.",
-    )
+    text = "Do not wait for the lock: the process that held it is dead."
+    return flag("--take-over", group=OptionGroup.RESUME, help=text)
 
 
 def verbose() -> Decorator:

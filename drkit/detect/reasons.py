@@ -124,10 +124,6 @@ def _risk(facts: FailoverFacts) -> Iterable[str]:
     yield f"rpo_seconds = {facts.rpo_seconds:g}"
 
 
-def _unknown_loss(facts: FailoverFacts) -> Iterable[str]:
-    return _risk(facts) if facts.risk.seconds is None else ()
-
-
 def _large_loss(facts: FailoverFacts) -> Iterable[str]:
     known = facts.risk.seconds
     return _risk(facts) if known is not None and known > facts.rpo_seconds else ()
@@ -169,8 +165,8 @@ AGAINST_A_FAILOVER: Final[tuple[ReasonRow, ...]] = (
         lambda f: f.unprotected, _ACCEPT, Flag.DATA_LOSS, "failover-data-loss"),
     ReasonRow(_R.TARGET_NOT_READY, _HELD + "the target is not ready to take over", lambda f: f.unready,
         "clear what is named", None, "failover-target-not-ready"),
-    ReasonRow(_R.LAG_UNKNOWN, _HELD + "the data loss of a failover is unknown", _unknown_loss, _ACCEPT,
-        Flag.DATA_LOSS, "failover-data-loss"),
+    ReasonRow(_R.LAG_UNKNOWN, _HELD + "the data loss of a failover is unknown",
+        lambda f: _risk(f) if f.risk.seconds is None else (), _ACCEPT, Flag.DATA_LOSS, "failover-data-loss"),
     ReasonRow(_R.LAG_ABOVE_RPO, _HELD + "the data loss would exceed rpo_seconds", _large_loss, _ACCEPT,
         Flag.DATA_LOSS, "failover-data-loss"),
 )  # fmt: skip

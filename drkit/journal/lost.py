@@ -25,11 +25,8 @@ def explained(error: NoRun, folder: Path, flow: str) -> DrkitError:
         return error
     newest = runs[0]
     more = f"; and {len(runs) - 1} more runs there" if len(runs) > 1 else ""
-    return Refused(
-        "journal_run_lost",
-        where=f"{error.where}; {JournalFile(folder, newest.run_id).path}",
-        evidence=f"{_described(newest)}{more}",
-    )
+    where = f"{error.where}; {JournalFile(folder, newest.run_id).path}"
+    return Refused("journal_run_lost", where=where, evidence=f"{_described(newest)}{more}")
 
 
 def left_runs(

@@ -189,12 +189,8 @@ def why_not(settings: ClusterSettings, timeout_seconds: float) -> DrkitError:
 
 def refused_credentials(settings: ClusterSettings, said: str) -> NotAuthenticated:
     """Return the error for a user, password or token that a broker rejected."""
-    return NotAuthenticated(
-        "credentials_refused",
-        where=_address(said) or settings.bootstrap_servers,
-        evidence=_plain(said),
-        alias=settings.alias,
-    )
+    where = _address(said) or settings.bootstrap_servers
+    return NotAuthenticated("credentials_refused", where=where, evidence=_plain(said), alias=settings.alias)
 
 
 def _explained(

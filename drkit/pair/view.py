@@ -201,9 +201,12 @@ def observation_of(
     :raises Damaged: a record of the state was replaced
     """
     roles = {topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted}
+    gone = ""
+    for role in sorted(lost.values(), key=lambda role: role.term):
+        gone = f"{aliases[1]} has lost its promotion by run {role.run_id}, which {aliases[0]} has on record"
     return Observation(
         *aliases,
-        unread=younger or _lost_in_words(aliases, lost),
+        unread=younger or gone,
         is_younger=bool(younger),
         recorded=lost,
         copies={topic: entry.target for topic, entry in state.all(GenerationRecord).items()},
@@ -291,13 +294,6 @@ def lost_promotions(log: FenceLog | None, state: FlowState, runs: Collection[str
     terms = topic_terms(state)
     recorded = promotions_in(log).items()
     return {t: role for t, role in recorded if role.run_id not in runs and role.term > terms.get(t, 0)}
-
-
-def _lost_in_words(aliases: tuple[str, str], lost: Mapping[str, RoleRecord]) -> str:
-    if not lost:
-        return ""
-    (source, target), run_id = aliases, max(lost.values(), key=lambda role: role.term).run_id
-    return f"{target} has lost its promotion by run {run_id}, which {source} has on record"
 
 
 _OPENS: Final = frozenset({FenceMark.OPENING, FenceMark.OPENED})

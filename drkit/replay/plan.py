@@ -249,7 +249,8 @@ async def plan_partition(
         flags, whole = await _compared(side, tail, to, span, seen, only_own=only_own)
         if tail.origin.is_kept:
             refuse_repeats(tail, flags, f"{to.at} on {side.alias}", same)
-    if to.cut is None and quarantined_before(tail, to, seen.values()):
+    others = (p for p in seen.values() if p.run_id != tail.origin.run_id and p.topic_id == to.topic_id)
+    if to.cut is None and any(covers_part(p, tail) for p in others):  # another export's quarantine
         end = await side.decided_end(to.at, to.topic_id)
         present, _ = await _compared(side, tail, to, (0, end), seen, only_own=True)
         flags = bytes(
@@ -269,13 +270,6 @@ def begun_by(tail: Tail, to: Destination, seen: Mapping[bytes, ReplayProgress]) 
     if progress is None or progress.rolled_back_ms is not None:
         return None
     return None if to.cut is None and progress.topic_id != to.topic_id else progress
-
-
-def quarantined_before(tail: Tail, to: Destination, seen: Iterable[ReplayProgress]) -> bool:
-    """Return whether another export has put some of these offsets in quarantine, by their progress."""
-    return any(
-        p.run_id != tail.origin.run_id and p.topic_id == to.topic_id and covers_part(p, tail) for p in seen
-    )
 
 
 async def _compared(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 import threading
 from typing import Final, NamedTuple
 
@@ -30,11 +30,6 @@ from drkit.status.groups import STALE_ROUNDS, STALE_SECONDS, GroupsSeen, GroupSt
 
 _MOST: Final = 500
 """Maximum number of groups whose offsets are requested: the first by name."""
-
-
-def left_out_by(accepts: Callable[[str], bool], listed: Iterable[str]) -> list[str]:
-    """Return the groups that a flow's filter leaves out, whose offsets :func:`left_out_readers` needs."""
-    return sorted(g for g in listed if not accepts(g))[:_MOST]
 
 
 def left_out_readers(
@@ -235,7 +230,7 @@ class GroupLook:
             source_groups = self._asking(source)
             all_groups = await source_groups.listed()
             listed = {g: x for g, x in all_groups.items() if is_consumer(x) and accepted(g)}
-            left_out = left_out_by(accepted, all_groups)
+            left_out = sorted(g for g in all_groups if not accepted(g))[:_MOST]
             on_source = await source_groups.committed([*sorted(listed), *left_out])
             readers = left_out_readers(all_groups, on_source, copied.topics, accepted)
             others = other_groups(all_groups, accepted) + readers

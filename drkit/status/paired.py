@@ -87,10 +87,10 @@ class PairedCollector(StatusCollector):
 
     def mark_opened(self) -> None:
         """Mark on the source the runs that have opened the target, by the last look at its journal."""
-        name = fence_topic(self._flow.source, self._flow.target)
-        if name in self._fences and self._last is not None and self._last.source_answers:
+        fences = self._fences.get(fence_topic(self._flow.source, self._flow.target))
+        if fences is not None and self._opened_runs:
             with suppress(DrkitError):
-                self._fences[name].mark_opened(self._opened_runs)
+                fences.mark_opened(self._opened_runs)
 
     def read_pair(self) -> PairStatus:
         """Return the state of the pair now."""

@@ -59,11 +59,6 @@ def against_claim(notes: Notes, own: Automatic, window_seconds: float) -> str:
     return f"{last.by} acted {age:.0f} s ago" if age < window_seconds else ""
 
 
-def tell_outcome(target: ClusterSettings, flow: FlowSettings, own: Automatic, outcome: str) -> None:
-    """Write the outcome. Raises DrkitError."""
-    put_note(Cluster.connect(target), flow, Automatic.KEY, replace(own, outcome=outcome).to_json())
-
-
 def acknowledge(target: ClusterSettings, flow: FlowSettings, by: str, at_ms: int) -> Automatic | None:
     """Acknowledge the last automatic failover and return it; None when there was none.
 
@@ -161,7 +156,8 @@ class AutoFailover:
                 return
             observe.event("automatic_failover", level="warning", flow=self._flow.name, evidence=evidence)
             outcome = self._act(decision)
-            tell_outcome(target, self._flow, mine, outcome)
+            ended = replace(mine, outcome=outcome).to_json()
+            put_note(Cluster.connect(target), self._flow, Automatic.KEY, ended)
             self._ended("automatic_failover_ended", "warning", outcome)
         except DrkitError as error:
             self._stopped(error)

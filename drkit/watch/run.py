@@ -161,18 +161,10 @@ def _go_on(
         said = [watcher.look(teller) for watcher in watchers]
         show(said)
         sure = settled and not any(s.moment.verdict.reason in _PRELIMINARY for s in said)
-        if stop.wait(TICK_SECONDS) or (
-            ends is not None and _is_over(watchers, monotonic() - ends, sure=sure)
-        ):
+        # A look with an end waits while its verdict is preliminary.
+        patience = 0.0 if sure else max(w.confirm_seconds for w in watchers) + _SETTLING_SECONDS
+        if stop.wait(TICK_SECONDS) or (ends is not None and monotonic() - ends >= patience):
             return said
-
-
-def _is_over(watchers: Sequence[_FlowWatcher], late: float, *, sure: bool) -> bool:
-    """Whether a look with an end may end; it waits while its verdict is preliminary.
-
-    :param late: seconds since the requested time; negative before it
-    """
-    return late >= 0 and (sure or late > max(w.confirm_seconds for w in watchers) + _SETTLING_SECONDS)
 
 
 def _newest(watchers: Sequence[_FlowWatcher]) -> list[tuple[Moment, Mapping[Any, Any]]]:

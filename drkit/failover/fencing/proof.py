@@ -257,13 +257,8 @@ def unproven(proof: Proof, where: str, then: str) -> DrkitError:
         return ClusterUnreachable(
             "fence_unproven", where=where, evidence=proof.places, state=proof.in_words, then=then
         )
-    return Refused(
-        "fence_leaks",
-        where=where,
-        evidence=proof.places,
-        partitions=counted(len(proof.taking), "partition"),
-        then=then,
-    )
+    partitions = counted(len(proof.taking), "partition")
+    return Refused("fence_leaks", where=where, evidence=proof.places, partitions=partitions, then=then)
 
 
 async def _codes(cluster: RawCluster, topics: Collection[str]) -> dict[TopicPartition, int]:

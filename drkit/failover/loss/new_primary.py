@@ -141,7 +141,9 @@ def look_at_new_primary(
         if (epoch := (roles[tp.topic].epochs or {}).get(tp.partition)) is not None
         and leader_of(described, pair.target) >= 0
     }
-    cuts, reader = _cuts(roles, topics), context.kept.places_of(context.target, context.flow.source)
+    ends = {TopicPartition(n, number): end for n in topics for number, end in (roles[n].ends or {}).items()}
+    cuts = {tp: end for tp, end in ends.items() if end is not None}
+    reader = context.kept.places_of(context.target, context.flow.source)
     return NewPrimary(
         LogSide(context.target, described),
         targets={name: (known.topics[name][0], known.topics[name][2]) for name in topics},
@@ -153,15 +155,6 @@ def look_at_new_primary(
         cuts=cuts,
         strangers=_strangers(context, pairs.keys(), cuts),
     )
-
-
-def _cuts(roles: Mapping[str, RoleRecord], topics: Iterable[str]) -> dict[TopicPartition, int]:
-    return {
-        TopicPartition(name, number): end
-        for name in topics
-        for number, end in (roles[name].ends or {}).items()
-        if end is not None
-    }
 
 
 def _strangers(

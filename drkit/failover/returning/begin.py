@@ -119,11 +119,8 @@ class BeginStep(Step):
 
     def prove(self, context: Context) -> StepResult:
         if left := not_returned(context):
-            raise Failed(
-                "reverse_flow_blocked",
-                where=f"{context.flow.target}->{context.flow.source}",
-                evidence=first_of(left),
-            )
+            where = f"{context.flow.target}->{context.flow.source}"
+            raise Failed("reverse_flow_blocked", where=where, evidence=first_of(left))
         return StepResult({"topics_returned": len(context.scope.topics)})
 
     def undo(self, context: Context) -> StepResult:

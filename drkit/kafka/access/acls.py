@@ -129,12 +129,8 @@ def is_open(cluster: Cluster) -> bool | None:
 
 
 def _ask(settings: ClusterSettings, question: Callable[..., Awaitable[Any]], *args: object) -> Any:
-    return ask_once(
-        settings,
-        "acls",
-        lambda cluster: question(cluster, settings.alias, *args),
-        what=f"ask {settings.alias} for its ACLs",
-    )
+    what = f"ask {settings.alias} for its ACLs"
+    return ask_once(settings, "acls", lambda cluster: question(cluster, settings.alias, *args), what=what)
 
 
 async def _list(cluster: RawCluster, alias: str) -> ListedAcls:
@@ -218,13 +214,8 @@ def _error(alias: str, what: str, code: int, message: str | None, operation: str
     if code == codes.SECURITY_DISABLED:
         return NoAuthorizer("no_authorizer", where=alias, evidence=evidence, alias=alias)
     kind = NotAuthorized if is_refused else Failed
-    return kind(
-        "cluster_request_failed",
-        where=alias,
-        evidence=evidence,
-        hint=f"grant drkit's principal {operation} on the cluster (ACL), or set sync_topic_acls = false",
-        what=what,
-    )
+    hint = f"grant drkit's principal {operation} on the cluster (ACL), or set sync_topic_acls = false"
+    return kind("cluster_request_failed", where=alias, evidence=evidence, hint=hint, what=what)
 
 
 def scram_users(settings: ClusterSettings) -> frozenset[str]:

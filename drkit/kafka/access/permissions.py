@@ -70,12 +70,8 @@ def missing(settings: ClusterSettings, needs: Iterable[Need]) -> list[Need]:
     :raises NotAuthenticated: wrong credentials
     """
     wanted = list(needs)
-    return ask_once(
-        settings,
-        "permissions",
-        lambda cluster: _missing(cluster, wanted),
-        what=f"ask for drkit's permissions on {settings.alias}",
-    )
+    what = f"ask for drkit's permissions on {settings.alias}"
+    return ask_once(settings, "permissions", lambda cluster: _missing(cluster, wanted), what=what)
 
 
 async def _missing(cluster: RawCluster, needs: list[Need]) -> list[Need]:

@@ -482,11 +482,8 @@ class LogTail:
         return LogRestarted("log_restarted", where=f"{self._tp} on {self._on.alias}", evidence=evidence)
 
     def _refused(self, code: int) -> NotAuthorized:
-        return NotAuthorized(
-            "not_authorized_for_log_end",
-            where=f"{self._tp} on {self._on.alias}",
-            evidence=codes.error_name(code),
-        )
+        where = f"{self._tp} on {self._on.alias}"
+        return NotAuthorized("not_authorized_for_log_end", where=where, evidence=codes.error_name(code))
 
     def _unknown(self, error: Exception) -> Failed:
         evidence = error.evidence if isinstance(error, ClusterUnreachable) else str(error) or repr(error)

@@ -124,10 +124,5 @@ def _position(located: Located) -> CopyPosition:
     if committed and tail is not None and end is not None and tail.downstream <= end:
         return CopyPosition(tail.upstream, end, segments=size)  # committed together with its records
     known = tail.upstream if tail is not None and located.sound else None
-    return CopyPosition(
-        known,
-        end,
-        exact=False,
-        segments=size,
-        reason="" if end is not None and known else located.answer.reason,
-    )
+    reason = "" if end is not None and known else located.answer.reason
+    return CopyPosition(known, end, exact=False, segments=size, reason=reason)
