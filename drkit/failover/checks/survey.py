@@ -192,7 +192,9 @@ def survey(context: Context, readings: Readings | None = None) -> Survey:
     """
     context.state.load()
     # If the source goes away meanwhile, the survey is repeated with the target alone.
-    return asked(context, lambda source: _look(context, source, readings))
+    found: Survey = asked(context, lambda source: _look(context, source, readings))
+    lost = (role for t, role in lost_on_target(context).items() if t in context.scope.topics)
+    return replace(found, lost_runs=frozenset(role.run_id for role in lost))
 
 
 def _look(context: Context, source: RawCluster | None, readings: Readings | None) -> Survey:
@@ -231,7 +233,6 @@ def _look(context: Context, source: RawCluster | None, readings: Readings | None
         replicator=context.replicator(certain=True) if planned else replicator_of(state.records, now),
         promoted=promoted,
         refusing=refusing_topics(context.target_settings, [scope.topics[t] for t in promoted]),
-        lost_runs=frozenset(r.run_id for t, r in lost_on_target(context).items() if t in scope.topics),
         away=away,
         outside=replace(outside, no_place={**outside.no_place, **groups_there[1]}),
         reach=reach(context.settings.failover.repoint, scope, outside),
