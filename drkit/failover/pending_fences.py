@@ -16,20 +16,20 @@ from drkit import observe
 from drkit.counted import counted, first_of
 from drkit.errors import ConfigError, DrkitError, NotAuthorized, Refused
 from drkit.failover.core.context import Context, Scope
-from drkit.failover.core.reverse import lost_on_target, pair_roles, share_promotions, work_elsewhere
+from drkit.failover.core.reverse import pair_roles, share_promotions, work_elsewhere
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.choosing import canary_rights, hidden_acls
 from drkit.failover.fencing.lift import forget_replaced, hand_over, lift_fences, not_answering, taken_away
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.failover.fencing.proof import WRITABLE, Proof, code_name, prove, worth_of
-from drkit.failover.fencing.source_record import record_standing
+from drkit.failover.fencing.source_record import lost_on_target, record_standing, source_fences
 from drkit.failover.old_primary.fence import BY_COMMAND, LateFence, left_open
 from drkit.failover.old_primary.identity import refuse_another
 from drkit.failover.runs import refuse_owned
 from drkit.failover.service import FailoverService
 from drkit.flow_state.pending_fence import settle
 from drkit.flow_state.records import PendingFence, PendingLift
-from drkit.flow_state.source_fence.entries import FenceLog, FenceRecord
+from drkit.flow_state.source_fence.entries import FenceRecord
 from drkit.journal.journal import NoJournal
 from drkit.journal.machine import StepName
 from drkit.pair.promotions import promoted_of
@@ -322,7 +322,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     wanted, run = sorted(topics or known), service.under_way
     opening = run.opening["scope"]["topics"].keys() if run is not None else ()  # its roles may be missing yet
     moved = work_elsewhere(context, wanted).moved.keys()
-    promoted = promoted_of(context.state.records).union(opening, moved, promotions_in(_fence_log(context)))
+    promoted = promoted_of(context.state.records).union(opening, moved, promotions_in(source_fences(context)))
     both = [t for t in wanted if t in promoted] or sorted(alone.intersection(wanted))
     if both and not reason:
         whose = f"{context.flow.target} has lost its records" if alone.issuperset(both) else "promoted"
@@ -333,13 +333,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
 def _unowned(context: Context) -> list[FenceRecord]:
     fenced, runs = fenced_topics(context.state.records), context.journal_runs().fences
     lost = {role.run_id for role in lost_on_target(context).values()}
-    return _fence_log(context).unowned(fenced, runs, lost)
-
-
-def _fence_log(context: Context) -> FenceLog:
-    if context.source() is None:
-        return FenceLog()
-    return context.kept.fences_of(context.source_settings, context.flow).read()
+    return source_fences(context).unowned(fenced, runs, lost)
 
 
 def lift(service: FailoverService, topics: Collection[str], reason: str) -> list[str]:

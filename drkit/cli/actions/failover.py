@@ -50,7 +50,9 @@ def connected(
             _at_source(settings, flow, error, target_lost, yes=yes)
             yield None
             return
-        _refuse_answering(target_lost, flow)
+        if target_lost:
+            evidence = f"--target-lost {target_lost}"
+            raise Usage("target_answers", where=_PLACE, evidence=evidence, target=flow.target)
         yield service
 
 
@@ -67,13 +69,6 @@ def _at_source(
     report = abort_at_source(settings, flow, error, statement=target_lost, confirm=confirm)
     report = report | {"next": [to_type(line) for line in report["next"]]}
     emit(report, shown=[{k: v for k, v in report.items() if v}])
-
-
-def _refuse_answering(target_lost: str, flow: FlowSettings) -> None:
-    if target_lost:
-        raise Usage(
-            "target_answers", where=_PLACE, evidence=f"--target-lost {target_lost}", target=flow.target
-        )
 
 
 _ASKED = "asked for by --abort"

@@ -16,12 +16,8 @@ from drkit.failover.checks.home_acls import NOT_COMPARED, HomeAcls, look_home_ac
 from drkit.failover.checks.out_of_scope import OutOfScope, Reach, look_outside, reach
 from drkit.failover.checks.silent_source_facts import facts_of
 from drkit.failover.core.context import Context, asked
-from drkit.failover.core.reverse import (
-    clients_elsewhere,
-    lost_on_target,
-    pair_roles,
-    unreplayed_on_source,
-)
+from drkit.failover.core.reverse import clients_elsewhere, pair_roles, unreplayed_on_source
+from drkit.failover.fencing.source_record import lost_on_target
 from drkit.failover.groups.offsets import (
     FROM_CHECKPOINTS,
     FROM_SOURCE,

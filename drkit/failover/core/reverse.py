@@ -47,7 +47,6 @@ from drkit.pair.view import (
     Observation,
     PairRoles,
     Refusing,
-    lost_promotions,
     observation_of,
     pair_view,
     promotions_in,
@@ -101,7 +100,7 @@ def reverse_flow(context: Context) -> FlowSettings:
 def reverse(context: Context) -> Iterator[Reverse]:
     """Open the reverse flow and its state, created where it is missing. Raises ConfigError or DrkitError."""
     flow = reverse_flow(context)
-    target = context.settings.cluster(flow.target).with_client(flow.target_admin)
+    _, target = context.settings.sides(flow)
     ensure_state_topic(Cluster.connect(target), flow)
     with StateTopic(target, flow.source) as state:
         state.load()
@@ -113,27 +112,17 @@ def reverse_state(context: Context) -> FlowState:
     return _read_state(Cluster.connect(context.source_settings), opposite_of(context.flow))
 
 
-def lost_on_target(context: Context) -> dict[str, RoleRecord]:
-    """Return source topic → the promotion on record on the source that the target has lost."""
-    log = FenceLog()
-    with suppress(DrkitError):
-        if context.source() is not None:
-            log = context.kept.fences_of(context.source_settings, context.flow).read()
-    return lost_promotions(log, context.state.records, context.journal_runs().ids)
-
-
 @contextmanager
 def state_of(settings: Settings, flow: FlowSettings) -> Iterator[StateTopic | None]:
     """Open the state of a flow, loaded; None where it never ran. Raises DrkitError: its target is silent."""
-    target = settings.cluster(flow.target).with_client(flow.target_admin)
+    _, target = settings.sides(flow)
     with StateTopic(target, flow.source) as state:
         yield state if state.load_existing(Cluster.connect(target)) else None
 
 
 def records_of(settings: Settings, flow: FlowSettings) -> FlowState:
     """Return what a flow's state has; empty where it never ran. Raises DrkitError: its target is silent."""
-    target = settings.cluster(flow.target).with_client(flow.target_admin)
-    return _read_state(Cluster.connect(target), flow)
+    return _read_state(Cluster.connect(settings.sides(flow)[1]), flow)
 
 
 def opposite_fences(context: Context) -> FenceTopic:
@@ -338,8 +327,8 @@ def share_promotions(context: Context) -> tuple[str, ...]:
     try:
         if context.source() is not None:
             with suppress(NotAuthorized):  # then no run could write a record there
-                fences = context.kept.fences_of(context.source_settings, flow)
-                fences.mark_opened(context.journal_runs().opened)
+                opened = context.journal_runs().opened
+                context.kept.fences_of(context.source_settings, flow).mark_opened(opened)
         opposite = opposite_state(context)
         context.state.load()
         if opposite is None or not are_opposite(context.state.records, opposite.records):

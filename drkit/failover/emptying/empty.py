@@ -86,14 +86,9 @@ async def empty(cluster: RawCluster, wanted: Mapping[TopicPartition, int]) -> No
         waited = boottime() - began
         final = _REFUSED if waited < _POLICY_SECONDS else _HINTS.keys()
         if refused := {tp: a for tp, a in failed.items() if a.error in final}:
-            raise Refused(
-                "empty_refused",
-                where=cluster.alias,
-                evidence=first_of(
-                    _describe(tp, wanted[tp], answer) for tp, answer in sorted(refused.items())
-                ),
-                hint=_HINTS[refused[min(refused)].error],
-            )
+            evidence = first_of(_describe(tp, wanted[tp], answer) for tp, answer in sorted(refused.items()))
+            hint = _HINTS[refused[min(refused)].error]
+            raise Refused("empty_refused", where=cluster.alias, evidence=evidence, hint=hint)
         if waited > _PATIENCE_SECONDS:
             evidence = first_of(_describe(tp, wanted[tp], answers.get(tp)) for tp in sorted(remaining))
             raise Failed("not_emptied", where=cluster.alias, evidence=evidence)

@@ -228,12 +228,6 @@ def raise_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
     raise_refused("fence_failed", settings.alias, create_acls(settings, sorted(acls)), done="put up")
 
 
-def lift_acls(settings: ClusterSettings, acls: Collection[Acl]) -> None:
-    """Remove the ACLs of a fence; missing ones are ignored. Raises DrkitError."""
-    with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
-        raise_refused("fence_failed", settings.alias, delete_acls(settings, sorted(acls)), done="taken away")
-
-
 def lift_fence(
     settings: ClusterSettings, sizes: Mapping[str, str | None], acls: Collection[Acl]
 ) -> frozenset[str]:
@@ -246,8 +240,9 @@ def lift_fence(
     """
     if sizes:
         lift_sizes(settings, sizes)
-    if acls:
-        lift_acls(settings, acls)
+    with suppress(NoAuthorizer):  # without an authorizer there are no ACLs
+        refused = delete_acls(settings, sorted(acls)) if acls else {}
+        raise_refused("fence_failed", settings.alias, refused, done="taken away")
     fenced = {topic for topic, before in sizes.items() if before != NOTHING_PASSES}
     deadline = monotonic() + _SEEN_SECONDS
     while True:

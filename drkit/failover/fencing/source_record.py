@@ -19,12 +19,13 @@ from drkit.failover.core.reverse import fence_targets, opposite_fences, refused_
 from drkit.failover.core.step import StepEffect
 from drkit.failover.fencing.methods import ACL, SIZE, recorded_acls, recorded_sizes
 from drkit.flow_state.records import ConfigsRecord, FenceAclsRecord, FenceSizesRecord, RoleRecord
-from drkit.flow_state.source_fence.entries import ANY_RUN, FenceMark, FenceRecord
+from drkit.flow_state.source_fence.entries import ANY_RUN, FenceLog, FenceMark, FenceRecord
 from drkit.flow_state.source_fence.topic import FenceTopic
 from drkit.journal.machine import StepName
 from drkit.kafka.access.acls import NoAuthorizer, list_acls
 from drkit.kafka.raw import RawCluster
 from drkit.pair.promotions import away_from, promotions_of
+from drkit.pair.view import lost_promotions
 from drkit.status.pair.reading import refusing_by_size
 from drkit.topology.acls import to_json
 from drkit.topology.topic_configs import MAX_MESSAGE_BYTES
@@ -284,6 +285,18 @@ def aborted_runs(context: Context) -> frozenset[str]:
     """Return the runs aborted at the source that the journal does not have past OPEN. Raises DrkitError."""
     log = _topic(context).read().with_opened(context.journal_runs().opened)
     return frozenset(run_id for run_id, record in log.records.items() if record.is_aborted)
+
+
+def source_fences(context: Context) -> FenceLog:
+    """Return the record of the flow's fences on the source; empty if that is silent. Raises DrkitError."""
+    return FenceLog() if context.source() is None else _topic(context).read()
+
+
+def lost_on_target(context: Context) -> dict[str, RoleRecord]:
+    """Return source topic → the promotion on record on the source that the target has lost."""
+    with suppress(DrkitError):
+        return lost_promotions(source_fences(context), context.state.records, context.journal_runs().ids)
+    return {}
 
 
 def overrule_abort(context: Context, reason: str) -> None:

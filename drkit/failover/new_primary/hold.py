@@ -121,7 +121,7 @@ def hold(
     """
     with state_of(settings, flow) as state:
         names = _promoted(flow, state, topics)
-        cluster = _new_primary(settings, flow)
+        cluster = Cluster.connect(settings.sides(flow)[1])
         configs = topic_configs(cluster, names.values())
         known = state.all(HeldSettingsRecord) if state is not None else {}
         plans: dict[str, Held] = {
@@ -158,7 +158,7 @@ def put_back(
             return []
         copies = state.all(GenerationRecord)
         names = {n: copies[n].target if n in copies else n for n in records}
-        cluster = _new_primary(settings, flow)
+        cluster = Cluster.connect(settings.sides(flow)[1])
         configs = topic_configs(cluster, names.values())
         plans = {n: to_put_back(configs.get(names[n]), r, clock()) for n, r in records.items()}
         refused = alter_topic_configs(cluster, {names[n]: p.changes for n, p in plans.items() if p.changes})
@@ -190,7 +190,3 @@ def _promoted(flow: FlowSettings, state: StateTopic | None, topics: Collection[s
             else f"no failover has promoted a topic on {flow.target}",
         )
     return {n: t for n, t in names.items() if not topics or n in topics}
-
-
-def _new_primary(settings: Settings, flow: FlowSettings) -> Cluster:
-    return Cluster.connect(settings.cluster(flow.target).with_client(flow.target_admin))

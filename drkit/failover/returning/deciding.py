@@ -225,12 +225,8 @@ def undecided(context: Context, unsound: Iterable[NeedsMethod], methods: Methods
     reasons = [f"{u.at}: {u.why}" for u in unsound if u.at in methods and methods[u.at].empties]
     detail = f" ({first_of(reasons)})" if reasons else ""
     missing += [f"why {counted(emptied, 'partition', 'is')} emptied{detail}"] if no_reason else []
-    error = Undecided(
-        "decision_missing",
-        where=context.flow.source,
-        evidence=first_of(missing),
-        hint=decision_commands(context, tails, [g.topic for g in lost]),
-    )
+    hint = decision_commands(context, tails, [g.topic for g in lost])
+    error = Undecided("decision_missing", where=context.flow.source, evidence=first_of(missing), hint=hint)
     error.topics, error.needs_reason = tails, no_reason
     return error
 

@@ -233,11 +233,8 @@ def _ids(context: Context, topics: Collection[str]) -> dict[str, UUID]:
         described: dict[str, list[TopicMetadata]] = context.run(metadata_of_all, source, sorted(topics))
         return described
 
-    patient = Retrying(
-        retry=retry_if_result(lambda answers: bool(_unknown_in(answers))),
-        stop=stop_after_delay(_KNOWN_SECONDS),
-        wait=wait_fixed(0.2),
-    )
+    retry = retry_if_result(lambda answers: bool(_unknown_in(answers)))
+    patient = Retrying(retry=retry, stop=stop_after_delay(_KNOWN_SECONDS), wait=wait_fixed(0.2))
     try:
         answers = patient(ask)
     except RetryError as error:

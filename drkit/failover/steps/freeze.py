@@ -15,7 +15,7 @@ from drkit.errors import Failed
 from drkit.failover.core.context import Context, StepProgress
 from drkit.failover.core.reverse import opposite_state, refuse_moved_elsewhere
 from drkit.failover.core.step import FreezeEvidence, Step, StepEffect, StepResult
-from drkit.failover.fencing.methods import lift_acls, lift_sizes, raise_acls, raise_sizes
+from drkit.failover.fencing.methods import lift_fence, raise_acls, raise_sizes
 from drkit.failover.fencing.own_writers import Decide, Unproven, Writers, fence
 from drkit.failover.fencing.source_record import OPPOSITE, opposite_fence
 from drkit.failover.loss.positions import pairs_of
@@ -127,8 +127,8 @@ class FreezeStep(Step):
             outcome["let_go"] = self._wait_for_replicators(context, reverse, before)
         if closed := opposite_fence(context):
             with context.effect(self.name, OPPOSITE, **closed):
-                lift_sizes(context.target_settings, closed["sizes"])  # drkit has to write there
-                lift_acls(context.target_settings, from_json(closed["acls"]))
+                # drkit has to write there
+                lift_fence(context.target_settings, closed["sizes"], from_json(closed["acls"]))
         # Every live id, with an epoch that fences every epoch of a copy task.
         ids, buckets = context.state.get(ProducerIdsRecord), context.flow.buckets
         bulk = _take(context, {bucket_of(*pair.source, buckets) for pair in pairs_of(context)})

@@ -69,11 +69,9 @@ class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]  # its bas
         if self._oauth.scope:
             fields["scope"] = self._oauth.scope
         who = base64.b64encode(f"{self._oauth.client_id}:{self._oauth.client_secret}".encode()).decode()
-        request = Request(  # noqa: S310  the scheme was checked
-            self._oauth.url,
-            data=urlencode(fields).encode(),
-            headers={"Authorization": f"Basic {who}", "Accept": "application/json"},
-        )
+        headers = {"Authorization": f"Basic {who}", "Accept": "application/json"}
+        data = urlencode(fields).encode()
+        request = Request(self._oauth.url, data, headers)  # noqa: S310  the scheme was checked
         context = ssl.create_default_context(cafile=self._oauth.ca_file)
         opener = build_opener(_NoRedirects, HTTPSHandler(context=context))
 
