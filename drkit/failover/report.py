@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from drkit import observe
+from drkit.failover.loss.divergence import LOSS
 from drkit.journal.entries import EntryKind, RunLog
 from drkit.journal.file import open_kept, path_of
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
@@ -87,11 +88,17 @@ def keep(run: RunLog, flow: str, folder: Path) -> None:
 
 
 def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
-    """Return the final loss: TRANSLATE knows where the copy ended, REPOINT when clients were redirected."""
-    found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
+    """Return the final loss: TRANSLATE knows where the copy ended, REPOINT when clients were redirected.
+
+    DONE has it of a run that was continued behind OPEN.
+    """
+    again = run.effects.get(StepName.DONE, {}).get(LOSS, {}).get("result")
+    found = again or evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
     if found is None:
         return None
     loss: dict[str, Any] = {k: found.get(k) for k in _LOSS}
+    if run.is_final and not (again or run.state.is_over):
+        loss |= {"exact": False, "statement": f"{loss['statement']}, before {run.last_step}: not final"}
     later = _still_writing(run)
     if later and loss["seconds"] is not None:
         loss["seconds"] += later

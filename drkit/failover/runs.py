@@ -303,6 +303,7 @@ class Runs:
         context = replace(context, named_topics=named, until_export=UNTIL_EXPORT in words)
         context = replace(context, run_id=run.run_id, term=run.term)
         if run.table is RETURN or run.is_final:
+            context = replace(context, is_opened_before=run.table is FAILOVER)
             with request_errors():
                 still = without_moved_back(context, is_failover=run.table is not RETURN)
                 if run.table is RETURN:
