@@ -36,7 +36,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
     """Return the report as plain data."""
     results = {step: run.results[step] for step in run.table.order if step in run.results}
     evidence: dict[StepName, dict[str, Any]] = {s: r.get("evidence", {}) for s, r in results.items()}
-    scope = run.opening.get("scope", {})
+    scope = run.scope
     report: dict[str, Any] = {
         "flow": flow,
         "kind": run.table.name,

@@ -87,7 +87,7 @@ def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
         if run is None:
             continue
         evidence = run.results.get(StepName.TRANSLATE, {}).get("evidence", {})
-        names = {to: name for name, to in run.opening.get("scope", {}).get("topics", {}).items()}
+        names = {to: name for name, to in run.scope.get("topics", {}).items()}
         for group, positions in evidence.get("positions", {}).items():
             for target, (upstream, *_) in positions.items():
                 topic, _, number = target.rpartition("-")

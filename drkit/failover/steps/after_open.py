@@ -74,11 +74,11 @@ class RepointStep(Step):
 
 
 def _ways(context: Context) -> Any:
-    scope = context.scope
+    scope, by_file = context.scope, context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
     late = context.result(StepName.TRANSLATE).get("positions", {})  # with groups that came after SNAPSHOT
     return adapters(
         context.settings.failover.repoint,
-        None if scope.whole_flow else {*scope.groups, *late},
+        None if scope.whole_flow and not by_file else {*scope.groups, *late},
         scope.topics,
         say=lambda line: context.tell(StepProgress(StepName.REPOINT, line)),
     )
