@@ -1,4 +1,4 @@
-"""What `--leave-behind` names stays on the primary, and a resumed run keeps the groups with which it began."""
+"""What `--leave-behind` names stays on the primary; a resumed run keeps the groups with which it began."""
 
 from __future__ import annotations
 

@@ -51,6 +51,7 @@ def lifted(pair: Pair, folder: Path) -> None:
     silent = resumed()
     assert (silent.code, silent.error) == (3, "lost_after_open"), silent
     assert "unknown: anything the primary accepted" in silent.err, "a silent primary is no proof of a fence"
+    assert not silent.data["fence"]["proven"], silent
     assert answers(side.target, topic, [b"open"]) == [None], "clients work there all the same"
     side.brokers[0].restart()
     counted = resumed()
