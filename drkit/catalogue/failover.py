@@ -113,6 +113,14 @@ ERRORS: Final[dict[str, Entry]] = {
         hint=('find out with: {drkit:status}; or accept the loss: {drkit:--accept-data-loss "REASON"}'),
         page="failover-data-loss",
     ),
+    "lost_after_open": refused(
+        "the old primary took records after the loss was stated, or does not answer",
+        hint=(
+            "bring {source} back to have them counted: {drkit:failover --resume}; "
+            'or accept the loss: {drkit:failover --resume --accept-data-loss "REASON"}'
+        ),
+        page="failover-data-loss",
+    ),
     "members_not_removed": failed(
         "group members could not be removed", hint="stop these consumers, then: {command}"
     ),

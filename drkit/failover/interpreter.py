@@ -19,7 +19,7 @@ from traceback import extract_tb
 from typing import Any, Final, TypeVar
 
 from drkit.errors import ClusterUnreachable, DrkitError, Failed, Refused
-from drkit.failover.core.context import Context, StepProgress, StopAsked
+from drkit.failover.core.context import Context, Scope, StepProgress, StopAsked
 from drkit.failover.core.step import Step, StepResult
 from drkit.failover.fencing.source_record import refuse_aborted
 from drkit.journal.entries import EntryKind, RunLog
@@ -132,10 +132,24 @@ class Interpreter:
         refuse_late_abort(run)
         if run.state is not RunState.ABORTING:
             self.journal.write(EntryKind.ABORT, None, "", {"reason": reason})
+        self._undo_all()
+        self.journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED.value})
+
+    def narrow(self, scope: Scope) -> None:
+        """Undo the steps, last first, and continue with a smaller scope, on record. Raises as :meth:`abort`.
+
+        What leaves the scope is not fenced or frozen any more.
+        """
+        self._undo_all()
+        body = {"holder": self.journal.run.holder, "scope": scope.to_json()}
+        self.journal.write(EntryKind.HOLD, None, "", body)
+        self.context.scope = scope
+
+    def _undo_all(self) -> None:
+        run = self.journal.run
         for row in reversed(self._table.rows):
             if row.step in run.begun and row.step not in run.undone:
                 self._guarded(row, self._undo)
-        self.journal.write(EntryKind.END, None, "", {"state": RunState.ABORTED.value})
 
     @property
     def _opened(self) -> bool:
@@ -297,12 +311,12 @@ class Interpreter:
         self.context.tell(StepProgress(step, what))
 
 
-def refuse_late_abort(run: RunLog) -> None:
-    """Refuse an abort after the point of no return."""
+def refuse_late_abort(run: RunLog, *left: str) -> None:
+    """Refuse an abort after the point of no return, or to leave topics and groups of the run behind."""
     if not run.abortable:
         raise Refused(
             "point_of_no_return",
-            where=f"run {run.run_id}",
+            where=": ".join((f"run {run.run_id}", *left)),
             evidence=f"{run.last_step} has begun: clients may have written to the new primary"
             if run.table is FAILOVER
             else f"{run.last_step} has begun: every topic is copied by the other direction",

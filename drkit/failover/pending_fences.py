@@ -320,7 +320,7 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
             topics=unknown[0],
         )
     wanted, run = sorted(topics or known), service.under_way
-    opening = run.opening["scope"]["topics"].keys() if run is not None else ()  # its roles may be missing yet
+    opening = run.scope["topics"].keys() if run is not None else ()  # its roles may be missing yet
     moved = work_elsewhere(context, wanted).moved.keys()
     promoted = promoted_of(context.state.records).union(opening, moved, promotions_in(source_fences(context)))
     both = [t for t in wanted if t in promoted] or sorted(alone.intersection(wanted))

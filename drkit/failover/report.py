@@ -8,21 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from drkit import observe
+from drkit.failover.core.step import LossEvidence
+from drkit.failover.loss.divergence import LOSS
 from drkit.journal.entries import EntryKind, RunLog
 from drkit.journal.file import open_kept, path_of
 from drkit.journal.machine import FAILOVER, RETURN, RunState, StepName
 
 _CLIENTS_AGAIN = StepName.REPOINT
-_LOSS = (
-    "statement",
-    "drained",
-    "exact",
-    "records",
-    "held_back",
-    "held_acknowledged",
-    "seconds",
-    "partitions",
-)
 _NOTHING_LEFT = {
     FAILOVER.name: "nothing is left of it: the flow continues as before",
     RETURN.name: "nothing is left of it but its records: the old primary is fenced, and removes by its own"
@@ -35,7 +27,7 @@ def report_of(run: RunLog, flow: str) -> dict[str, Any]:
     """Return the report as plain data."""
     results = {step: run.results[step] for step in run.table.order if step in run.results}
     evidence: dict[StepName, dict[str, Any]] = {s: r.get("evidence", {}) for s, r in results.items()}
-    scope = run.opening.get("scope", {})
+    scope = run.scope
     report: dict[str, Any] = {
         "flow": flow,
         "kind": run.table.name,
@@ -87,12 +79,18 @@ def keep(run: RunLog, flow: str, folder: Path) -> None:
 
 
 def _loss(run: RunLog, evidence: Mapping[StepName, Mapping[str, Any]]) -> Any:
-    """Return the final loss: TRANSLATE knows where the copy ended, REPOINT when clients were redirected."""
-    found = evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
+    """Return the final loss: TRANSLATE knows where the copy ended, REPOINT when clients were redirected.
+
+    DONE has it of a run that was continued behind OPEN.
+    """
+    again = run.effects.get(StepName.DONE, {}).get(LOSS, {}).get("result")
+    found = again or evidence.get(StepName.TRANSLATE, {}).get("loss") or evidence.get(StepName.DRAIN)
     if found is None:
         return None
-    loss: dict[str, Any] = {k: found.get(k) for k in _LOSS}
-    later = _still_writing(run)
+    loss: dict[str, Any] = {k: found.get(k) for k in LossEvidence.__annotations__}
+    if run.is_final and not (again or run.state.is_over):
+        loss |= {"exact": False, "statement": f"{loss['statement']}, before {run.last_step}: not final"}
+    later = 0.0 if again else _still_writing(run)
     if later and loss["seconds"] is not None:
         loss["seconds"] += later
         loss["statement"] += (

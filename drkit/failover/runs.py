@@ -14,6 +14,7 @@ from drkit.config import FlowSettings, Settings
 from drkit.counted import first_of
 from drkit.errors import DrkitError, Refused
 from drkit.failover.checks.run_opening import decided, least_term
+from drkit.failover.checks.scope import narrowed
 from drkit.failover.core.commands import UNTIL_EXPORT
 from drkit.failover.core.context import Context, Scope, StepProgress
 from drkit.failover.core.request import RunRequest, choice_for, choices_among, refuse_unknown
@@ -283,21 +284,24 @@ class Runs:
         if run.lacks_opening(newest) and not added.accept_data_loss:
             evidence = f"it ends at {run.last_step}; by the flow's state term {newest} is open"
             raise Refused("journal_older", where=f"run {run.run_id}, term {run.term}", evidence=evidence)
+        smaller = None
         if abort:
             refuse_late_abort(run)
         else:
             refuse_late_choices(run, added)
+            smaller = self._narrowed(run, added)
         journal = self._journal(run.run_id)
         journal.take_over({k: v for k, v in added.to_json().items() if v}, at_once=take_over)
         run = journal.run
         request = RunRequest.from_json(run.request)
         decision = run.opening.get("decision", {})
-        context = self._new_context(Scope.from_json(run.opening["scope"]), request, journal, decision)
+        context = self._new_context(Scope.from_json(run.scope), request, journal, decision)
         words = run.opening.get("words", ())
         named = tuple(word.removeprefix(NAMED) for word in words if word != UNTIL_EXPORT)
         context = replace(context, named_topics=named, until_export=UNTIL_EXPORT in words)
         context = replace(context, run_id=run.run_id, term=run.term)
         if run.table is RETURN or run.is_final:
+            context = replace(context, is_opened_before=run.table is FAILOVER)
             with request_errors():
                 still = without_moved_back(context, is_failover=run.table is not RETURN)
                 if run.table is RETURN:
@@ -310,9 +314,26 @@ class Runs:
             abort = "the abort continues"
         if added.accept_data_loss and run.is_final:
             overrule_abort(context, added.accept_data_loss)
-        return self._walked(context, journal, abort=abort)
+        return self._walked(context, journal, abort=abort, smaller=smaller)
 
-    def _walked(self, context: Context, journal: Journal, *, abort: str) -> dict[str, Any]:
+    def _narrowed(self, run: RunLog, added: RunRequest) -> Scope | None:
+        """Return the scope without what a request leaves behind; None: it names nothing of the run.
+
+        :raises Refused: the run has passed the point of no return
+        """
+        scope, request = Scope.from_json(run.scope), RunRequest.from_json(run.request)
+        # A process may have died after it recorded the request.
+        named = added.leave_behind if run.is_final else request.plus(added).leave_behind
+        left = sorted({*scope.topics, *scope.groups}.intersection(named))
+        if not left:
+            return None
+        refuse_late_abort(run, first_of(left))
+        with request_errors():
+            return narrowed(self._new_context(scope, request, NoJournal(), NO_DECISION), left)
+
+    def _walked(
+        self, context: Context, journal: Journal, *, abort: str, smaller: Scope | None = None
+    ) -> dict[str, Any]:
         stop = self.stopping()
         context.is_stopped = lambda: stop.is_set() and not journal.run.is_final
         try:
@@ -327,6 +348,8 @@ class Runs:
                 elif journal.run.lacks_opening(opened_term(context.state.records)):
                     journal.write(EntryKind.END, None, "", {"state": RunState.DONE.value})
                 else:
+                    if smaller is not None:
+                        interpreter.narrow(smaller)
                     interpreter.walk()
         finally:
             keep(journal.run, self.flow.name, self._folder)
@@ -365,7 +388,7 @@ def refuse_late_choices(run: RunLog, added: RunRequest) -> None:
     """
     if run.table is not RETURN:
         return
-    topics = run.opening["scope"]["topics"]
+    topics = run.scope["topics"]
     command = RETURN.resume.plus(*choices_among(added, topics).options())
     refuse_unknown(added, topics, f"run {run.run_id}", command)
     if not run.is_final:

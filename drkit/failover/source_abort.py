@@ -105,7 +105,7 @@ def _refuse_later(settings: Settings, flow: FlowSettings, found: list[FenceRecor
     for file in files_in(folder_of(settings.failover.journal_folder)):
         for run in read_history(file.entries()).runs.values():
             is_later = run.term > term and run.run_id not in known and run.table is FAILOVER and run.is_final
-            if not is_later or topics.isdisjoint(run.opening.get("scope", {}).get("topics", {})):
+            if not is_later or topics.isdisjoint(run.scope.get("topics", {})):
                 continue
             raise Refused(
                 "later_failover",

@@ -92,7 +92,7 @@ class ReturnWatch(_Watch):
             run = service.under_way
             if run is None:
                 report = service.begin_return(RunRequest(), topics=due)
-            elif run.table is RETURN and set(run.opening["scope"]["topics"]) <= set(due):
+            elif run.table is RETURN and set(run.scope["topics"]) <= set(due):
                 report = service.resume(RunRequest())  # refused where its process still works on it
             else:
                 return

@@ -236,8 +236,19 @@ class RunLog:
             if entry.kind is EntryKind.HOLD:
                 for name, value in entry.body.get("request", {}).items():
                     # A choice of one topic leaves those of others as they are.
-                    request[name] = {**request.get(name, {}), **value} if isinstance(value, dict) else value
+                    if isinstance(value, dict):
+                        request[name] = {**request.get(name, {}), **value}
+                    elif isinstance(value, list):
+                        request[name] = [*dict.fromkeys([*request.get(name, ()), *value])]
+                    else:
+                        request[name] = value
         return request
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """The scope of the run: as it began, or a smaller one with which it was continued."""
+        scopes = (entry.body["scope"] for entry in reversed(self.entries) if "scope" in entry.body)
+        return next(scopes, {})
 
     @property
     def last_step(self) -> StepName | None:

@@ -61,7 +61,7 @@ def _described(run: RunLog) -> str:
     time = datetime.fromtimestamp(last.at_ms / 1000, UTC).isoformat(timespec="seconds")
     entry = " ".join(filter(None, (last.kind.value, last.step, last.effect)))
     done = ", ".join(step for step in run.table.order if step in run.results) or "none"
-    topics = run.opening.get("scope", {}).get("topics", {})
+    topics = run.scope.get("topics", {})
     return (
         f"run {run.run_id}, term {run.term}, {counted(len(topics), 'topic')}: {run.state.value};"
         f" steps that ended: {done}; its last entry is '{entry}' of {time}"

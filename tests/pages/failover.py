@@ -89,8 +89,9 @@ GROUNDS: Final[tuple[Ground, ...]] = (
         "all reasons to refuse are checked again when the run is resumed, until OPEN has begun"),
     Ground(Belief.LOSS, "producers, until they are fenced; the copy, until it is frozen; a person who deletes"
         " its records or recreates it",
-        "measured again after each FENCE, when the run is resumed, and at TRANSLATE; copies again at OPEN,"
-        " which holds the run if they have lost more"),
+        "measured again after each FENCE before OPEN, when the run is resumed, and at TRANSLATE; copies again"
+        " at OPEN, which holds the run if they have lost more; by a run that is resumed behind OPEN at DONE,"
+        " which holds it if more is lost or the old primary is silent"),
     Ground(Belief.FROZEN, "a replicator that resumes or starts",
         "by a canary of the older epoch on every partition, when the run is resumed"),
     Ground(Belief.POSITIONS, "consumers that still commit on the old primary",

@@ -30,6 +30,7 @@ _LEFT_OUT: Final = "topic_left_out"
 """The event of the topic sync for a topic that it does not copy."""
 _SHARE: Final = "share"
 _FILTERED: Final = "groups or groups_exclude of the flow leave it out"
+_LEFT: Final = "--leave-behind names it"
 _UNSELECTED: Final = "topics or topics_exclude of this configuration leave it out, and the flow has copied it"
 
 
@@ -113,22 +114,30 @@ def look_outside(context: Context, source: RawCluster | None, positions: Positio
     if shown is None:
         checkpoints = context.kept.checkpoints_of(context.target_settings, flow)
         readers = {**left_groups(flow, checkpoints.of(None), context.known.upstream), **readers}
-    topics, known = unselected(flow, listed, state), state.readable(ConfigurationRecord).get("")
+    left, known = context.request.leave_behind, state.readable(ConfigurationRecord).get("")
+    topics = unselected(flow, listed, state, left)
     differs = known.differences(context.settings.fingerprints(flow)) if known is not None else ()
-    result = outside(flow, context.scope, shown or readers, not_copied(flow, listed, state) | topics, state)
-    groups = [g for g, reason in result.groups.items() if reason == _FILTERED and "groups" in differs]
+    missing = not_copied(flow, listed, state) | topics
+    result = outside(flow, context.scope, shown or readers, missing, state, left)
+    reasons = {_LEFT, _FILTERED} if "groups" in differs else {_LEFT}
+    groups = [g for g, reason in result.groups.items() if reason in reasons]
     result = replace(result, differs=differs, by_file=(*topics, *groups))
     return result if shown is not None else by_the_last_round(result, context.scope, state)
 
 
-def unselected(flow: FlowSettings, listed: Container[str] | None, state: FlowState) -> dict[str, str]:
-    """Return copied topics that are not promoted and that this configuration leaves out. Pure.
+def unselected(
+    flow: FlowSettings, listed: Container[str] | None, state: FlowState, left: Container[str] = ()
+) -> dict[str, str]:
+    """Return copied topics that are not promoted and that this configuration or request leaves out. Pure.
 
     :param listed: the source's topics, or None if it is silent
+    :param left: topics that the request leaves on the source
     """
     copied = sorted(state.all(GenerationRecord).keys() - promoted_of(state))
+    reasons = {t: _LEFT for t in copied if t in left}
     excluded = (t for t in copied if not (flow.topic_filter.accepts(t) or flow.is_heartbeats(t)))
-    return dict.fromkeys((t for t in excluded if listed is None or t in listed), _UNSELECTED)
+    reasons |= dict.fromkeys(excluded, _UNSELECTED)
+    return {t: why for t, why in reasons.items() if listed is None or t in listed}
 
 
 def left_groups(
@@ -204,9 +213,13 @@ def _why(event: EventRecord | None) -> str:
 
 
 def outside(
-    flow: FlowSettings, scope: Scope, readers: Readers, missing: Mapping[str, str], state: FlowState
-) -> OutOfScope:
-    """Return what does not move. Pure. `missing`: topics without a copy, with the reasons."""
+    flow: FlowSettings, scope: Scope, readers: Readers, missing: Mapping[str, str], state: FlowState,
+    left: Container[str] = (),
+) -> OutOfScope:  # fmt: skip
+    """Return what does not move. Pure. `missing`: topics without a copy, with the reasons.
+
+    :param left: groups that the request leaves on the source
+    """
     moved = {*scope.topics, *promoted_of(state)}
     torn = {
         g: tuple(sorted(t for t in readers[g].topics - moved if not flow.is_heartbeats(t)))
@@ -214,7 +227,8 @@ def outside(
         if g in readers
     }
     staying = {g: r for g, r in sorted(readers.items()) if g not in scope.groups}
-    reasons = {g: _reason(flow, g, r) for g, r in staying.items() if r.topics & scope.topics.keys()}
+    reading = {g: r for g, r in staying.items() if r.topics & scope.topics.keys()}
+    reasons = {g: _LEFT if g in left else _reason(flow, g, r) for g, r in reading.items()}
     copied = {t for t in state.all(GenerationRecord) if flow.copies(t) and not flow.is_heartbeats(t)}
     remaining = (copied | missing.keys()) - moved
     return OutOfScope(
@@ -269,9 +283,9 @@ class Reach(NamedTuple):
 
 def reach(ways: Iterable[RepointSettings], scope: Scope, outside: OutOfScope) -> tuple[Reach, ...]:
     """Return the moving and remaining clients that these ways reach."""
-    reaches = []
+    reaches, is_whole = [], scope.whole_flow and not outside.by_file
     for way in ways:
-        if not scope.whole_flow and not way.tells(scope.groups, scope.topics):
+        if not is_whole and not way.tells(scope.groups, scope.topics):
             continue
         one = Reach(name_of(way), way.is_unlimited, tuple(filter(way.reaches_group, scope.groups)))
         if way.kind != _ONLY_SAYS:

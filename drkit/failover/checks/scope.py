@@ -5,7 +5,7 @@ Topics that an earlier failover opened are not in the scope; they are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from drkit.config import FlowSettings
@@ -68,22 +68,42 @@ def choose(
     :raises ConfigError: a group or topic is unknown, or there is nothing to move
     """
     readings = Readings(pair_roles(context, recorded), *positions_of(context, context.source()))
-    return chosen(Basis(context.flow, copied_of(context), readings), groups, topics)
+    basis = Basis(context.flow, copied_of(context), readings)
+    return chosen(basis, groups, topics, context.request.leave_behind)
 
 
-def chosen(basis: Basis, groups: Sequence[str], topics: Sequence[str] = ()) -> Chosen:
+def narrowed(context: Context, left: Collection[str]) -> Scope:
+    """Return the scope of a run without topics and groups that stay, and groups that read nothing else.
+
+    :raises ConfigError: nothing would move
+    """
+    scope = context.scope
+    topics = {name: target for name, target in scope.topics.items() if name not in left}
+    if not topics:
+        raise ConfigError("nothing_to_move", where=f"flow {context.flow.name}", flow=context.flow.name)
+    positions = positions_of(context, context.source(), scope.groups)[0]
+    read = {group: {tp.topic for tp in positions.get(group, ())} or topics.keys() for group in scope.groups}
+    groups = tuple(g for g in scope.groups if g not in left and read[g] & topics.keys())
+    return scope._replace(topics=topics, groups=groups)
+
+
+def chosen(
+    basis: Basis, groups: Sequence[str], topics: Sequence[str] = (), left: Collection[str] = ()
+) -> Chosen:
     """Return the scope by the given input; see :func:`choose`. Pure.
 
     If an earlier failover opened all requested topics, the scope contains them, and a gate refuses it.
+
+    :param left: topics and groups that stay on the source
     """
     _refuse_unknown(basis, groups, topics)
     copied, positions = basis.copied, basis.readings.positions
     named = {tp.topic for g in groups for tp in positions[g]} | set(topics)
-    asked = named & copied.keys() if groups or topics else set(copied)
+    asked = (named & copied.keys() if groups or topics else set(copied)).difference(left)
     if not asked:
         raise ConfigError("nothing_to_move", where=f"flow {basis.flow.name}", flow=basis.flow.name)
     moving = asked - basis.readings.roles.opened or asked
-    readers = sorted(g for g, p in positions.items() if any(tp.topic in moving for tp in p))
+    readers = sorted(g for g, p in positions.items() if g not in left and any(tp.topic in moving for tp in p))
     scope = Scope({t: copied[t] for t in sorted(moving)}, tuple(readers), whole_flow=not (groups or topics))
     others = () if scope.whole_flow else tuple(g for g in readers if g not in groups)
     return Chosen(scope, tuple(groups), tuple(topics), others, tuple(sorted(asked - moving)), basis.readings)

@@ -258,8 +258,9 @@ def positions_of(
     log = context.kept.checkpoints_of(context.target_settings, flow)
     topic = context.run(metadata, context.target, [log.name])[log.name]
     log.read(topic.topic_id if topic.leaders else None)
-    positions = checkpointed(log.of(groups), flow, known, by_marks)
-    return {group: p for group, p in positions.items() if group not in log.gone}, FROM_CHECKPOINTS
+    positions = checkpointed(log.of(groups), known, by_marks)
+    accepted = positions if groups is not None else flow.group_filter.select(positions)
+    return {group: positions[group] for group in accepted if group not in log.gone}, FROM_CHECKPOINTS
 
 
 def never_placed(positions: Positions, places: ScopePositions) -> dict[str, str]:

@@ -98,6 +98,8 @@ class Context:
     """The topics named by the command that began the run, or none for all topics."""
     until_export: bool = False
     """Whether that command decides after the export."""
+    is_opened_before: bool = False
+    """Whether an earlier process of this run has begun OPEN: what the old primary took since is unknown."""
     is_stopped: Callable[[], bool] = lambda: False
     """Whether a person stops this run now; never after its point of no return."""
     clock: Seconds = monotonic

@@ -62,18 +62,19 @@ class TargetGroup(NamedTuple):
 async def committed_in(
     cluster: RawCluster, flow: FlowSettings, topics: Container[str], groups: Collection[str] | None = None
 ) -> Positions:
-    """Return the committed positions in some topics of a cluster, of the groups that a flow translates.
+    """Return the committed positions in some topics of a cluster.
 
-    :param groups: the only groups to ask about, all of them consumer groups, or None for all groups
+    :param groups: the only groups to ask about, all of them consumer groups, or None for all that the flow
+        translates by its configuration
     :raises DrkitError: the cluster refuses the offsets of some group
     :raises RawError: the cluster stopped answering
     """
     client = Groups(cluster)
     if groups is None:
-        groups = [g for g, x in (await client.listed()).items() if is_consumer(x)]
-    names = sorted(filter(flow.group_filter.accepts, groups))
+        listed = (g for g, x in (await client.listed()).items() if is_consumer(x))
+        groups = list(filter(flow.group_filter.accepts, listed))
     out: Positions = {}
-    for group, committed in (await client.offsets(names)).items():
+    for group, committed in (await client.offsets(sorted(groups))).items():
         if offsets := positions_in(committed, topics):
             out[group] = offsets
     return out
@@ -149,16 +150,13 @@ def checkpoints_age(state: FlowState, now_ms: int) -> float | None:
     return last.age_seconds(now_ms) if last is not None else None
 
 
-def checkpointed(
-    checkpoints: Checkpoints, flow: FlowSettings, known: CopiedTopics, marks: Positions
-) -> Positions:
+def checkpointed(checkpoints: Checkpoints, known: CopiedTopics, marks: Positions) -> Positions:
     """Return the groups' committed offsets as recorded on the target: checkpoints, else drkit's marks.
 
     A void mark is no position, and a checkpoint that is older is one of an earlier log.
     """
-    names, accepted = known.upstream, flow.group_filter.accepts
-    recorded: Positions = {g: dict(p) for g, p in marks.items() if accepted(g)}
-    for group in filter(accepted, checkpoints):
+    names, recorded = known.upstream, {g: dict(p) for g, p in marks.items()}
+    for group in checkpoints:
         for tp, checkpoint in checkpoints[group].items():
             source_tp = TopicPartition(names.get(tp.topic, ""), tp.partition)
             void = recorded.get(group, {}).get(source_tp, StoredOffset(0)).void
@@ -175,13 +173,12 @@ async def marked(
     groups: Collection[str] | None = None,
     leave: Container[int] = (),
 ) -> Positions:
-    """Return source offsets by the marks of groups (None: all) on the target; with a void mark, as stored."""
+    """Return source offsets by the marks of groups (None: as :func:`committed_in`); void marks as stored."""
     client, names = Groups(target), known.upstream
     if groups is None:
-        groups = await client.listed(leave)
-    accepted = sorted(filter(flow.group_filter.accepts, groups))
+        groups = list(filter(flow.group_filter.accepts, await client.listed(leave)))
     out: Positions = {}
-    for group, answer in (await client.committed(accepted)).items():
+    for group, answer in (await client.committed(sorted(groups))).items():
         for tp, offset in (answer.value or {}).items():
             position, mark = StoredOffset(*offset), OffsetMark.of(offset.metadata)
             if mark is None or mark.source != flow.source or tp.topic not in names:

@@ -9,6 +9,7 @@ commit. So drkit reads stable offsets, and treats such transactions like those u
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from drkit.clock import Seconds
@@ -74,7 +75,8 @@ def wait_for_groups(context: Context, deadline: float) -> dict[str, str]:
 def _behind(context: Context, source: RawCluster) -> tuple[dict[str, int], dict[str, int]]:
     positions = scope_positions(context, source, final=True)
     # All groups: a group that began to commit after SNAPSHOT moves too.
-    committed: Positions = context.run(committed_in, source, context.flow, context.known.topics)
+    ask = partial(context.run, committed_in, source, context.flow, context.known.topics)
+    committed: Positions = {**ask(), **ask(context.scope.groups)}
     lags: dict[str, int] = {}
     for group, partitions in committed.items():
         for tp, stored in partitions.items():

@@ -19,7 +19,9 @@ from drkit.export.manifest import TailRange
 from drkit.export.request import CopiedBack
 from drkit.failover.core.context import Context
 from drkit.failover.core.reverse import reverse_state, share_promotions
+from drkit.failover.core.step import LossEvidence
 from drkit.failover.loss.content import DEPTH, Answers, MayLack, Side
+from drkit.failover.loss.count import Lost, evidence_of
 from drkit.failover.loss.findings import (
     CommitKind,
     CopyFate,
@@ -85,7 +87,7 @@ def translated_by(context: Context, runs: Mapping[str, str]) -> Commits:
         if run is None:
             continue
         evidence = run.results.get(StepName.TRANSLATE, {}).get("evidence", {})
-        names = {to: name for name, to in run.opening.get("scope", {}).get("topics", {}).items()}
+        names = {to: name for name, to in run.scope.get("topics", {}).items()}
         for group, positions in evidence.get("positions", {}).items():
             for target, (upstream, *_) in positions.items():
                 topic, _, number = target.rpartition("-")
@@ -338,6 +340,40 @@ def _ranges(
         if tail.end is not None and tail.end > tail.lost_from:
             topic_id = topics[tail.topic].topic_id
             yield TailRange(tail.topic, topic_id, tail.partition, tail.lost_from, tail.end)
+
+
+LOSS: Final = "loss"
+"""The effect of DONE that states the loss again, in a run that continues behind OPEN."""
+
+
+def loss_since(context: Context, stated: LossEvidence) -> LossEvidence:
+    """Return the loss up to now, or `stated` if it is no smaller; unknown while the old primary is silent.
+
+    Where another fence was raised behind OPEN, the old primary may have taken records before it.
+    """
+    oldest: dict[TopicPartition, int] = {}
+
+    def take(tp: TopicPartition, record: Record) -> None:
+        oldest[tp] = min(record.timestamp, oldest.get(tp, record.timestamp))
+
+    found = divergence(context, take, topics=context.scope.topics, depth=0, commits=False)
+    source = None if found.unanswered else context.source()
+    lost = [_lost(tail, oldest.get(TopicPartition(tail.topic, tail.partition))) for tail in found.tails]
+    if source is None:
+        lost = [Lost(**p)._replace(exact=False) for p in stated["partitions"]]
+    fenced = bool(context.result(StepName.FENCE).get("proven"))
+    now = evidence_of(context, lost, source, fenced=fenced)
+    is_more = now["records"] is None or now["records"] > (stated["records"] or 0)
+    return now if is_more or (stated["exact"] and not now["exact"]) else stated
+
+
+def _lost(tail: PartitionDivergence, oldest_ms: int | None) -> Lost:
+    is_unknown = tail.found is DivergenceState.UNKNOWN
+    return Lost(
+        tail.topic, tail.partition, tail.lost_from, tail.end, None if is_unknown else tail.records,
+        tail.bytes, oldest_ms, tail.open_transaction, exact=not (is_unknown or tail.removed),
+        reason=tail.why, held_back=tail.held_back, held_acknowledged=tail.held_back,
+    )  # fmt: skip
 
 
 def terms_of(context: Context, topics: Iterable[str]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from drkit.failover.core.step import Step, StepEffect, StepResult
 from drkit.failover.fencing.methods import SIZE
 from drkit.failover.fencing.proof import WRITABLE, code_name, write_codes
 from drkit.failover.groups.offsets import TargetGroup, on_target, partition_of
+from drkit.failover.loss.divergence import LOSS, loss_since
 from drkit.journal.machine import StepName
 from drkit.kafka.codes import TOPIC_AUTHORIZATION_FAILED
 from drkit.kafka.raw import RawCluster, RawError
@@ -73,11 +74,11 @@ class RepointStep(Step):
 
 
 def _ways(context: Context) -> Any:
-    scope = context.scope
+    scope, by_file = context.scope, context.result(StepName.SNAPSHOT).get("outside", {}).get("by_file", ())
     late = context.result(StepName.TRANSLATE).get("positions", {})  # with groups that came after SNAPSHOT
     return adapters(
         context.settings.failover.repoint,
-        None if scope.whole_flow else {*scope.groups, *late},
+        None if scope.whole_flow and not by_file else {*scope.groups, *late},
         scope.topics,
         say=lambda line: context.tell(StepProgress(StepName.REPOINT, line)),
     )
@@ -266,7 +267,21 @@ class DoneStep(Step):
 
     def run(self, context: Context) -> StepResult:
         lines, notes = next_steps(context), share_promotions(context)
-        return StepResult({"next": lines, "protected": False}, (*lines, *notes))
+        again = (self._measure_again(context),) if context.is_opened_before else ()
+        return StepResult({"next": lines, "protected": False}, (*lines, *notes, *again))
+
+    def _measure_again(self, context: Context) -> str:
+        """Record the loss up to now; return it in words. Raises Refused: it is more than was accepted."""
+        stated, request = context.result(StepName.TRANSLATE)["loss"], context.request
+        with context.effect(self.name, LOSS) as outcome:
+            loss = loss_since(context, stated)
+            outcome.update(loss)
+        seconds, statement = loss["seconds"], loss["statement"]
+        is_within = seconds is not None and seconds <= context.settings.failover.rpo_seconds
+        if loss is stated or request.accept_data_loss or (is_within and not request.planned):
+            return statement
+        source, flow = context.flow.source, context.flow.name
+        raise Refused("lost_after_open", where=flow, evidence=statement, source=source)
 
 
 def next_steps(context: Context) -> list[str]:

@@ -102,6 +102,10 @@ class FenceStep(Step):
                 raise Failed("old_primary_back", where=alias, evidence=_answers(servers))
             return StepResult({"connections": "refused"})
         if context.source() is None:
+            if context.is_opened_before and how != _DEBT:  # another process may have lifted it since
+                raise ClusterUnreachable(
+                    "old_primary_unreachable", where=alias, evidence=context.source_error, hint=_LATER
+                )
             return StepResult({"asked": False, "why": context.source_error})
         if how == _DEBT:
             if result.get("details", {}).get("answered"):

@@ -43,20 +43,20 @@ def test_a_mark_has_what_the_group_committed_or_nothing() -> None:
     for place in (nowhere, None):
         assert mark(place, voided=True) == "void"
         assert mark(place, voided=False) is None, "its own"
-    assert checkpointed({}, FLOW, KNOWN, {"g": {AT: VOID}}) == {}
+    assert checkpointed({}, KNOWN, {"g": {AT: VOID}}) == {}
 
 
 def test_a_void_mark_is_no_position() -> None:
     marks = {"void": {AT: VOID}, "moved": {AT: StoredOffset(5)}}
-    assert checkpointed({}, FLOW, KNOWN, marks) == {"moved": {AT: StoredOffset(5)}}
+    assert checkpointed({}, KNOWN, marks) == {"moved": {AT: StoredOffset(5)}}
 
 
 @pytest.mark.parametrize(("at_ms", "counts"), [(999, False), (1000, True), (1001, True)])
 def test_a_checkpoint_from_before_a_void_mark_is_of_an_earlier_log(at_ms: int, *, counts: bool) -> None:
     checkpoints = {"g": {COPY: CheckpointSeen(3, 4, at_ms)}}
-    positions = checkpointed(checkpoints, FLOW, KNOWN, {"g": {AT: VOID}})
+    positions = checkpointed(checkpoints, KNOWN, {"g": {AT: VOID}})
     assert positions == ({"g": {AT: StoredOffset(3)}} if counts else {})
-    other = checkpointed(checkpoints, FLOW, KNOWN, {"g": {AT: StoredOffset(5)}})
+    other = checkpointed(checkpoints, KNOWN, {"g": {AT: StoredOffset(5)}})
     assert other == {"g": {AT: StoredOffset(3)}}
 
 

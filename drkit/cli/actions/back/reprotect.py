@@ -235,7 +235,7 @@ def _show_plan(service: FailoverService, request: RunRequest, topics: tuple[str,
         return
     try:
         complete = RunRequest.from_json(run.request).plus(request)
-        found = service.outlook(complete, sorted(run.opening["scope"]["topics"]))
+        found = service.outlook(complete, sorted(run.scope["topics"]))
     except Refused:  # its topics have begun, or something is in the way: the run says what
         found = Outlook([], CopyRate(0.0))
     show_outlook(found, service.flow, request, run=run)

@@ -19,7 +19,7 @@ SAID = RunRequest(dispositions={"*": "discard", "a": "replay"}, methods={"a": "t
 def run_of(**more: Any) -> Any:
     known = {
         "table": RETURN, "is_final": True, "run_id": "r", "request": SAID.to_json(),
-        "opening": {"scope": {"topics": {"a": "a", "b": "b"}}},
+        "scope": {"topics": {"a": "a", "b": "b"}},
     }  # fmt: skip
     return SimpleNamespace(**known | more)
 
