@@ -291,13 +291,9 @@ def _problems(file: Path, document: Document, problems: Sequence[Problem]) -> Co
             hint=hint or _AGAIN,
             problem=what,
         )
-    return ConfigError(
-        "config_problems",
-        where=str(file),
-        evidence="\n".join(_line(file, document, p) for p in found),
-        hint=_AGAIN.replace("it;", "each;"),
-        count=len(found),
-    )
+    evidence = "\n".join(_line(file, document, p) for p in found)
+    hint = _AGAIN.replace("it;", "each;")
+    return ConfigError("config_problems", where=str(file), evidence=evidence, hint=hint, count=len(found))
 
 
 def _line(file: Path, document: Document, problem: Problem) -> str:

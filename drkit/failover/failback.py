@@ -83,12 +83,9 @@ def situation(settings: Settings, ways: FlowPair) -> FailbackState | None:
     opened = {flow.name: _journal_of(settings, flow)[0] for flow in (there, back)}
     if (run := opened[there.name]) is not None:
         if run.table is FAILOVER:
-            raise Refused(
-                "failover_under_way",
-                where=f"flow {there.name}",
-                evidence=f"run {run.run_id}: {run.state}",
-                hint=run.table.next_commands(abortable=run.abortable),
-            )
+            hint = run.table.next_commands(abortable=run.abortable)
+            evidence = f"run {run.run_id}: {run.state}"
+            raise Refused("failover_under_way", where=f"flow {there.name}", evidence=evidence, hint=hint)
         return FailbackState(FailbackStage.RETURN, is_under_way=True)
     if (run := opened[back.name]) is not None:
         return FailbackState(

@@ -194,12 +194,9 @@ async def _of_all_brokers(cluster: RawCluster, names: Collection[str]) -> dict[s
 def _refuse_run(service: FailoverService) -> None:
     run = service.under_way
     if run is not None:
-        raise Refused(
-            "forget_run_under_way",
-            where=f"run {run.run_id}",
-            evidence=f"it is {run.state} at {run.last_step or 'its beginning'}",
-            hint=run.table.next_commands(abortable=run.abortable),
-        )
+        evidence = f"it is {run.state} at {run.last_step or 'its beginning'}"
+        hint = run.table.next_commands(abortable=run.abortable)
+        raise Refused("forget_run_under_way", where=f"run {run.run_id}", evidence=evidence, hint=hint)
 
 
 def _refused_kept(context: Context, kept: list[str]) -> Refused:

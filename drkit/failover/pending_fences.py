@@ -313,12 +313,9 @@ def liftable(service: FailoverService, topics: Collection[str], reason: str) -> 
     alone = {topic for record in _unowned(context) for topic in record.topics}
     known = fenced_topics(context.state.records) | alone | _topics(pending)
     if unknown := sorted(set(topics) - known):
-        raise ConfigError(
-            "no_fence_of_drkit",
-            where=f"--topic, flow {context.flow.name}",
-            evidence=f"it knows of {len(known)} fenced topics",
-            topics=unknown[0],
-        )
+        evidence = f"it knows of {len(known)} fenced topics"
+        where = f"--topic, flow {context.flow.name}"
+        raise ConfigError("no_fence_of_drkit", where=where, evidence=evidence, topics=unknown[0])
     wanted, run = sorted(topics or known), service.under_way
     opening = run.scope["topics"].keys() if run is not None else ()  # its roles may be missing yet
     moved = work_elsewhere(context, wanted).moved.keys()

@@ -82,12 +82,9 @@ def third_cluster(settings: Settings, there: FlowSettings, to: str) -> ThirdClus
     home = typed("drkit", "reprotect", "--flow", there.name)
     if to in {there.source, there.target}:
         role = "the old primary" if to == there.source else "the new primary"
-        raise Refused(
-            "no_third_cluster",
-            where=f"--to {to}",
-            evidence=f"it is {role} of {there.name}",
-            hint=f"without --to the old primary becomes the standby: {home}",
-        )
+        hint = f"without --to the old primary becomes the standby: {home}"
+        evidence = f"it is {role} of {there.name}"
+        raise Refused("no_third_cluster", where=f"--to {to}", evidence=evidence, hint=hint)
     settings.cluster(to)
     if not (promoted := sorted(promoted_copies(settings, there))):
         evidence = f"no topic of {there.target} has the role of a primary"
@@ -146,9 +143,6 @@ def _refuse_old_primary(settings: Settings, there: FlowSettings, flow: FlowSetti
     known = records_of(settings, there).get(ClustersRecord)
     if known is not None and third in {known.source, known.target}:
         side = there.source if third == known.source else there.target
-        raise Refused(
-            "no_third_cluster",
-            where=f"[clusters.{flow.target}]",
-            evidence=f"its cluster id {third} is that of {side}",
-            hint="correct bootstrap_servers, then: drkit config check --connect",
-        )
+        hint = "correct bootstrap_servers, then: drkit config check --connect"
+        evidence = f"its cluster id {third} is that of {side}"
+        raise Refused("no_third_cluster", where=f"[clusters.{flow.target}]", evidence=evidence, hint=hint)

@@ -85,12 +85,9 @@ def ensure_offset_map(target: Cluster, flow: FlowSettings, state: StateTopic) ->
     known = state.get(OffsetMapRecord)
     found = describe_topics(target, [name]).get(name)
     if known is not None and (found is None or found.topic_id != known.topic_id):
-        raise Refused(
-            "map_deleted",
-            where=f"{name} on {target.alias}",
-            evidence=f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}",
-            hint=to_copy_again(target, flow, name, state.name),
-        )
+        evidence = f"it had the id {known.topic_id}, now {found.topic_id if found else 'it is missing'}"
+        hint = to_copy_again(target, flow, name, state.name)
+        raise Refused("map_deleted", where=f"{name} on {target.alias}", evidence=evidence, hint=hint)
     found = ensure_own_topic(target, name, _CONFIGS, flow.buckets, optional=_MAP_SEGMENT, described=found)
     if len(found.leaders) != flow.buckets:
         raise Failed(

@@ -264,12 +264,9 @@ def _whole_number(settings: ClusterSettings, key: str) -> int:
     try:
         return int(settings.client[key])
     except ValueError:
-        raise ConfigError(
-            "client_property_not_a_number",
-            where=f"clusters.{settings.alias}.client",
-            key=key,
-            value=settings.client[key],
-        ) from None
+        where = f"clusters.{settings.alias}.client"
+        value = settings.client[key]
+        raise ConfigError("client_property_not_a_number", where=where, key=key, value=value) from None
 
 
 @dataclass

@@ -190,12 +190,9 @@ class LocalCluster:
         :raises ConfigError: the cluster has no listener of that name
         """
         if role not in self.spec.listeners:
-            raise ConfigError(
-                "listener_unknown",
-                where=f"cluster {self.spec.name}",
-                evidence=role,
-                listeners=", ".join(self.spec.listeners),
-            )
+            listeners = ", ".join(self.spec.listeners)
+            where = f"cluster {self.spec.name}"
+            raise ConfigError("listener_unknown", where=where, evidence=role, listeners=listeners)
         return ",".join(f"{node.host}:{node.advertise[role]}" for node in self._nodes)
 
     def client_properties(self, user: str = ADMIN, mechanism: str = "SCRAM-SHA-512") -> dict[str, str]:

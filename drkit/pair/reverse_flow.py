@@ -97,12 +97,9 @@ class UnnamedFlows:
 
     def _claimed(self, topic: str, state: str, upstream: str, promotion: RoleRecord | None) -> Refused:
         promoted = f", promoted by the failover {promotion.run_id}" if promotion is not None else ""
-        return Refused(
-            "opposite_flow_unnamed",
-            where=f"topic {topic}, flow {self._flow.name}: {state} on {self._source}",
-            evidence=f"by that state topic it is the copy of {upstream} on {self._flow.target}{promoted}",
-            listed=_listed((), state),
-        )
+        evidence = f"by that state topic it is the copy of {upstream} on {self._flow.target}{promoted}"
+        where = f"topic {topic}, flow {self._flow.name}: {state} on {self._source}"
+        return Refused("opposite_flow_unnamed", where=where, evidence=evidence, listed=_listed((), state))
 
 
 def _listed(named: Iterable[str], state: str) -> str:

@@ -136,12 +136,9 @@ class Replayer:
         if not begun:
             return requested
         if requested not in {None, begun[0].same}:
-            raise Refused(
-                "replay_same_differs",
-                where=f"{begun[0].at} on {self._target.alias}",
-                evidence=f"it was begun with --same {begun[0].same}",
-                same=begun[0].same,
-            )
+            evidence = f"it was begun with --same {begun[0].same}"
+            where = f"{begun[0].at} on {self._target.alias}"
+            raise Refused("replay_same_differs", where=where, evidence=evidence, same=begun[0].same)
         return begun[0].same
 
     def _refuse_other_manifest(self, book: ReplayBook) -> None:

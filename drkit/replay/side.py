@@ -85,13 +85,9 @@ def refused_append(at: TopicPartition, alias: str, code: int, message: str | Non
 
 def not_authorized(verb: str, at: TopicPartition, alias: str, code: int) -> NotAuthorized:
     """Return the error for a partition that drkit may not read or write."""
-    return NotAuthorized(
-        "not_authorized_to_replay",
-        where=f"{at} on {alias}",
-        evidence=error_name(code),
-        verb=verb,
-        alias=alias,
-    )
+    where = f"{at} on {alias}"
+    evidence = error_name(code)
+    return NotAuthorized("not_authorized_to_replay", where=where, evidence=evidence, verb=verb, alias=alias)
 
 
 class NotYet(Exception):

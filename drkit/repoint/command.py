@@ -43,12 +43,9 @@ class Command:
         if ended.code == self.OLDER:
             raise older(self.name, endpoint, ended.output or f"it ended with {ended.code}")
         if ended.code:
-            raise TryAgain(
-                "repoint_command_failed",
-                where=self._command[0],
-                evidence=ended.output or "it said nothing",
-                error_code=ended.code,
-            )
+            evidence = ended.output or "it said nothing"
+            where = self._command[0]
+            raise TryAgain("repoint_command_failed", where=where, evidence=evidence, error_code=ended.code)
         return RepointEffect.CHANGED
 
 

@@ -110,13 +110,9 @@ def refuse_living(
     deadline = monotonic() + patience_seconds
     while members := group_members(target.settings, [group])[group]:
         if monotonic() > deadline:
-            raise Refused(
-                "mm2_running",
-                where=f"group {group} on {target.alias}",
-                evidence=f"{counted(len(members), 'member')},"
-                f" at {', '.join(sorted({m.host for m in members}))}",
-                flow=flow.name,
-            )
+            evidence = f"{counted(len(members), 'member')}, at {', '.join(sorted({m.host for m in members}))}"
+            where = f"group {group} on {target.alias}"
+            raise Refused("mm2_running", where=where, evidence=evidence, flow=flow.name)
         if pause(_PAUSE_SECONDS):
             return
 

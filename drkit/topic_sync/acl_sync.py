@@ -110,13 +110,9 @@ class AclSync:
                               reason="a kind of ACL that this drkit does not know")  # fmt: skip
         principals, self._is_open = own_principals(self.target.settings, self._writer), is_open(self.target)
         if not principals and self._is_open is not False:
-            raise Refused(
-                "acl_on_open_cluster",
-                where=self.target.alias,
-                evidence="allow.everyone.if.no.acl.found: "
-                + ("not known" if self._is_open is None else "true"),
-                hint=f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self.target.alias),
-            )
+            evidence = "allow.everyone.if.no.acl.found: " + ("not known" if self._is_open is None else "true")
+            hint = f"{_OWN_HINT} or {_OPEN_HINT}".format(alias=self.target.alias)
+            raise Refused("acl_on_open_cluster", where=self.target.alias, evidence=evidence, hint=hint)
         recorded = self.state.get(AclsRecord)
         return plan_acls(
             source.acls,

@@ -196,12 +196,9 @@ class _Asking:
         damaged = f"; {unreadable} of its records are none, {tail.first_unreadable}" if unreadable else ""
         if not checkpoints:
             number = sum(map(len, tail.newest.values()))
-            raise ClusterUnreachable(
-                "source_silent_no_checkpoint",
-                where=f"group {group}, {self.flow.source}",
-                evidence=f"{number} checkpoints in {topic} on {self.flow.target},"
-                f" none of this group{damaged}",
-            )
+            evidence = f"{number} checkpoints in {topic} on {self.flow.target}, none of this group{damaged}"
+            where = f"group {group}, {self.flow.source}"
+            raise ClusterUnreachable("source_silent_no_checkpoint", where=where, evidence=evidence)
         if damaged:
             observe.event(
                 "internal_topic_unreadable", level="warning", flow=self.flow.name, topic=topic,

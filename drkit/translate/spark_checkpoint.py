@@ -79,12 +79,9 @@ def read_folder(path: Path) -> SparkFolder:
         raise ConfigError("checkpoint_folder_missing", where=str(path))
     files = _listing(path)
     if not (path / OFFSETS).is_dir() and not (path / _METADATA).is_file():
-        raise ConfigError(
-            "no_checkpoint",
-            where=str(path),
-            evidence=f"it has no {OFFSETS} and no {_METADATA}",
-            hint=_inner(path) or "name the checkpointLocation of one query",
-        )
+        hint = _inner(path) or "name the checkpointLocation of one query"
+        evidence = f"it has no {OFFSETS} and no {_METADATA}"
+        raise ConfigError("no_checkpoint", where=str(path), evidence=evidence, hint=hint)
     offsets = {n: _batch(path / OFFSETS / str(n)) for n in _numbers(path / OFFSETS)}
     committed = max(_numbers(path / COMMITS), default=None)
     log = QueryLog(offsets, committed, dict(_first_offsets(path / SOURCES)))
@@ -290,12 +287,9 @@ def _kept(folder: SparkFolder, asked: Iterable[str]) -> set[str]:
     """The sources to keep: those that were named, all of them Kafka sources."""
     sources, kept = folder.log.kafka_sources(), set(asked)
     if unknown := sorted(kept - sources):
-        raise ConfigError(
-            "query_source_unknown",
-            where=str(folder.path),
-            evidence=f"its Kafka sources: {', '.join(sorted(sources)) or 'none'}",
-            names=", ".join(unknown),
-        )
+        evidence = f"its Kafka sources: {', '.join(sorted(sources)) or 'none'}"
+        names = ", ".join(unknown)
+        raise ConfigError("query_source_unknown", where=str(folder.path), evidence=evidence, names=names)
     if not sources - kept:
         evidence = "it reads no Kafka topic, or has not begun"
         raise ConfigError("query_without_offsets", where=str(folder.path), evidence=evidence)

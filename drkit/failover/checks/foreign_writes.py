@@ -41,12 +41,9 @@ def written(context: Context, places: Mapping[TopicPartition, CopyPosition]) -> 
 
 def refusal(flow: str, target: str, writes: Mapping[TopicPartition, str]) -> Refused:
     """Return the refusal of a switchover to a cluster that has such records."""
-    return Refused(
-        "foreign_writes",
-        where=f"{flow}: {target}",
-        evidence=first_of(f"{tp} {write}" for tp, write in sorted(writes.items())),
-        partitions=counted(len(writes), "partition", "has"),
-    )
+    evidence = first_of(f"{tp} {write}" for tp, write in sorted(writes.items()))
+    partitions = counted(len(writes), "partition", "has")
+    return Refused("foreign_writes", where=f"{flow}: {target}", evidence=evidence, partitions=partitions)
 
 
 def stopped(state: FlowState, topics: Collection[str] = ()) -> dict[TopicPartition, str]:

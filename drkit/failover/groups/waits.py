@@ -126,12 +126,9 @@ def settle(context: Context, source: RawCluster, groups: Iterable[str]) -> list[
             context.run(abort, source, one.transactional_id)
         waiting = _waited(context, source, names, _END_SECONDS)
     if waiting:
-        raise Refused(
-            "pending_offsets",
-            where=f"{context.flow.name}: {first_of(p.group for p in waiting)}",
-            evidence=first_of(waiting),
-            groups=counted(len(waiting), "group"),
-        )
+        where = f"{context.flow.name}: {first_of(p.group for p in waiting)}"
+        groups = counted(len(waiting), "group")
+        raise Refused("pending_offsets", where=where, evidence=first_of(waiting), groups=groups)
     return notes
 
 

@@ -67,12 +67,9 @@ def refuse_risen(context: Context, up_to: Mapping[TopicPartition, int]) -> None:
         return
     risen: dict[TopicPartition, int] = context.run(not_empty, source, up_to)
     if risen:
-        raise Failed(
-            "deleted_records_back",
-            where=context.flow.source,
-            evidence=", ".join(f"{tp} begins at {start}, not {up_to[tp]}" for tp, start in risen.items()),
-            command=RETURN.command,
-        )
+        evidence = ", ".join(f"{tp} begins at {start}, not {up_to[tp]}" for tp, start in risen.items())
+        where = context.flow.source
+        raise Failed("deleted_records_back", where=where, evidence=evidence, command=RETURN.command)
 
 
 def note_incomplete(context: Context, topic: str) -> bool:

@@ -193,12 +193,9 @@ def refuse_other_topics(context: Context, topics: Iterable[str]) -> None:
     wrong = []
     for name, topic in sorted(context.run(metadata, context.target, sorted(known)).items()):
         if topic.error and topic.error not in codes.NO_SUCH_TOPIC:
-            raise Failed(
-                "new_topic_unknown",
-                where=f"{name} on {context.flow.target}",
-                evidence=codes.error_name(topic.error),
-                hint=retry_command(context),
-            )
+            where = f"{name} on {context.flow.target}"
+            evidence = codes.error_name(topic.error)
+            raise Failed("new_topic_unknown", where=where, evidence=evidence, hint=retry_command(context))
         if (fate := topic_fate(topic, known[name])) in ANOTHER_TOPIC:
             wrong.append(f"{name} {ANOTHER_TOPIC[fate]}")
     if wrong:

@@ -90,12 +90,9 @@ def refuse_compacted(context: Context, topics: Collection[str]) -> None:
         old_policies = topic_configs(Cluster.connect(context.source_settings), topics)
         wrong |= {t for t, c in old_policies.items() if is_compacted(c)}
     if wrong:
-        raise Refused(
-            "keep_compacted",
-            where=context.flow.source,
-            evidence=first_of(sorted(wrong)),
-            hint=with_rebuild(context, min(wrong)),
-        )
+        hint = with_rebuild(context, min(wrong))
+        evidence = first_of(sorted(wrong))
+        raise Refused("keep_compacted", where=context.flow.source, evidence=evidence, hint=hint)
 
 
 def with_rebuild(context: Context, topic: str, more: RunRequest = NOTHING) -> str:
@@ -273,12 +270,9 @@ def refuse_lost_history(context: Context, unsound: Iterable[NeedsMethod], method
     checked = {tp for tp in rebuilt if not given_up & {tp.topic, EVERY_TOPIC}}
     lost = [f"{tp}: {n} offsets" for tp, n in _lost_history(context, checked)] if checked else []
     if lost:
-        raise Refused(
-            "rebuild_loses_history",
-            where=context.flow.source,
-            evidence=first_of(lost),
-            command=retry_command(context, RunRequest(give_up_history=("TOPIC",))),
-        )
+        command = retry_command(context, RunRequest(give_up_history=("TOPIC",)))
+        where = context.flow.source
+        raise Refused("rebuild_loses_history", where=where, evidence=first_of(lost), command=command)
 
 
 def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tuple[TopicPartition, int]]:
@@ -296,12 +290,9 @@ def _lost_history(context: Context, rebuilt: set[TopicPartition]) -> Iterator[tu
     for w in copies:
         known = positions[w.source]
         if w.target not in began:
-            raise Failed(
-                "new_start_unknown",
-                where=str(w.target),
-                evidence="its leader does not answer",
-                hint=retry_command(context),
-            )
+            evidence = "its leader does not answer"
+            hint = retry_command(context)
+            raise Failed("new_start_unknown", where=str(w.target), evidence=evidence, hint=hint)
         if not isinstance(known, PartitionPosition) or w.source not in starts or not len(known.segments):
             continue
         first = known.backward(began[w.target])

@@ -66,12 +66,9 @@ class PreDeleteChecks:
         now = {str(tp): e.end for tp, e in ends.items()}
         silent = [tp for tp in sorted(known.keys() - now) if source is None or tp.rpartition("-")[0] in ids]
         if silent:
-            raise Failed(
-                "old_change_unknown",
-                where=context.flow.source,
-                evidence=f"no answer about {first_of(silent)}",
-                command=RETURN.command,
-            )
+            evidence = f"no answer about {first_of(silent)}"
+            where = context.flow.source
+            raise Failed("old_change_unknown", where=where, evidence=evidence, command=RETURN.command)
         wrong = [f"{tp}: ended at {known.get(tp)}, now at {now.get(tp)}" for tp in sorted({*known, *now})
                  if known.get(tp, 0) != now.get(tp)]  # fmt: skip
         wrong += [f"{tp}: a transaction is open" for tp, e in sorted(ends.items()) if e.held_offsets]
@@ -135,12 +132,9 @@ class PreDeleteChecks:
         continuing = {p.source.topic for p in pairs(context) if p.source not in methods} & set(topics)
         gone = forgotten_deletions(context, continuing) if continuing else {}
         if gone:
-            raise Refused(
-                "deleted_keys_return",
-                where=context.flow.source,
-                evidence=first_of(f"{topic}: {reason}" for topic, reason in sorted(gone.items())),
-                hint=f"{RETURN.abort}; then the next one rebuilds these topics",
-            )
+            evidence = first_of(f"{topic}: {reason}" for topic, reason in sorted(gone.items()))
+            hint = f"{RETURN.abort}; then the next one rebuilds these topics"
+            raise Refused("deleted_keys_return", where=context.flow.source, evidence=evidence, hint=hint)
 
     def destroyable(self, topic: str, methods: Mapping[TopicPartition, Method]) -> None:
         """Refuse to empty partitions of a topic of the old primary; after :meth:`standing`.

@@ -67,12 +67,9 @@ def append_kept(context: Context, topic: str) -> dict[TopicPartition, AppendedTa
         tails = {}
         for tp, result in sorted(done.items()):
             if result.appended != records[tp] or not result.ids or result.copied_to is None:
-                raise Failed(
-                    "keep_not_appended",
-                    where=f"{tp} of {context.flow.source}",
-                    evidence=f"{result.appended} of {records[tp]} records",
-                    command=RETURN.command,
-                )
+                evidence = f"{result.appended} of {records[tp]} records"
+                where = f"{tp} of {context.flow.source}"
+                raise Failed("keep_not_appended", where=where, evidence=evidence, command=RETURN.command)
             copy = KeptTail(result.copied_to, frozenset(result.ids))
             tails[tp] = AppendedTail(firsts[tp], copy)
             outcome[str(tp)] = {"appended": result.appended, "up to": result.copied_to}
@@ -199,12 +196,9 @@ def refuse_removed(context: Context, topics: Collection[str]) -> None:
         if starts[p.target] > cuts[p.source]
     ]  # fmt: skip
     if gone:
-        raise Refused(
-            "new_primary_removed_first",
-            where=context.flow.target,
-            evidence=first_of(gone),
-            command=retry_command(context, RunRequest(give_up_history=("TOPIC",))),
-        )
+        command = retry_command(context, RunRequest(give_up_history=("TOPIC",)))
+        where = context.flow.target
+        raise Refused("new_primary_removed_first", where=where, evidence=first_of(gone), command=command)
 
 
 def _starts(context: Context, copies: Collection[CopiedPartition]) -> dict[TopicPartition, int]:
@@ -214,12 +208,9 @@ def _starts(context: Context, copies: Collection[CopiedPartition]) -> dict[Topic
     topics = context.run(metadata, context.target, sorted({tp.topic for tp in targets}))
     starts: dict[TopicPartition, int] = context.run(listed, context.target, topics, targets, EARLIEST)
     if silent := sorted(set(targets) - starts.keys()):
-        raise Failed(
-            "new_start_unknown",
-            where=str(silent[0]),
-            evidence="its leader does not answer",
-            hint=f"check the cluster, then: {retry_command(context)}",
-        )
+        hint = f"check the cluster, then: {retry_command(context)}"
+        evidence = "its leader does not answer"
+        raise Failed("new_start_unknown", where=str(silent[0]), evidence=evidence, hint=hint)
     return starts
 
 

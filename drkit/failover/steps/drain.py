@@ -134,9 +134,6 @@ def _refuse(context: Context, loss: LossEvidence, *, fenced: bool) -> None:
         return
     if loss["seconds"] is None or loss["seconds"] > budget:
         seconds = "not known" if loss["seconds"] is None else f"{loss['seconds']:.1f} s"
-        raise Refused(
-            "rpo_exceeded",
-            where=context.flow.name,
-            evidence=f"{seconds}, rpo_seconds = {budget:g}; {loss['statement']}",
-            hint='drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort',
-        )
+        hint = 'drkit failover --resume --accept-data-loss "REASON"; or drkit failover --abort'
+        evidence = f"{seconds}, rpo_seconds = {budget:g}; {loss['statement']}"
+        raise Refused("rpo_exceeded", where=context.flow.name, evidence=evidence, hint=hint)

@@ -39,13 +39,9 @@ class LeaseTaken(LeaseLost):
 def held_by_another(flow: str, holder: LeaseRecord) -> Refused:
     """Another run holds the lease, and renews it."""
     age = (wall_ms() - holder.renewed_ms) / 1000
-    return Refused(
-        "lease_held",
-        where=f"host {holder.holder.host}, process {holder.holder.pid}",
-        evidence=f"run {holder.run_id}, renewed {age:.1f} s ago",
-        flow=flow,
-        ttl_ms=holder.ttl_ms / 1000,
-    )
+    where = f"host {holder.holder.host}, process {holder.holder.pid}"
+    evidence = f"run {holder.run_id}, renewed {age:.1f} s ago"
+    return Refused("lease_held", where=where, evidence=evidence, flow=flow, ttl_ms=holder.ttl_ms / 1000)
 
 
 _WATCH_SECONDS: Final = 0.25

@@ -312,13 +312,9 @@ class Groups:
 def failure(code: int, what: str, where: str) -> Failed:
     """Convert the error code of a group call to one of drkit's errors."""
     kind = ClusterUnreachable if code in PASSES else NotAuthorized if code in _GRANTS else Failed
-    return kind(
-        "cluster_request_failed",
-        where=where,
-        evidence="no answer" if code == NO_ANSWER else error_name(code),
-        hint=_GRANTS.get(code, ""),
-        what=what,
-    )
+    evidence = "no answer" if code == NO_ANSWER else error_name(code)
+    hint = _GRANTS.get(code, "")
+    return kind("cluster_request_failed", where=where, evidence=evidence, hint=hint, what=what)
 
 
 def values_of(
