@@ -277,21 +277,13 @@ class _Look:
             # The target may have more in front of it: the other direction has given that up on this source.
             begin = self._source.starts[at], known[0].downstream
         return PartitionView(
-            source=at,
-            target=to,
-            source_start=self._source.starts[at],
-            source_end=self._source.ends[at],
+            source=at, target=to, source_start=self._source.starts[at], source_end=self._source.ends[at],
             frontier=self._source.starts[at] if resolution.upstream is None else resolution.upstream,
-            target_start=start,
-            target_end=end,
-            segments=known,
+            target_start=start, target_end=end, segments=known,
             source_compacted=at.topic in self._source.compacted,
-            target_compacted=to.topic in self._target.compacted,
-            begin=begin,
-            before=before,
-            taken_over=taken,
-            apart=self._apart(at, to, resolution),
-        )
+            target_compacted=to.topic in self._target.compacted, begin=begin, before=before,
+            taken_over=taken, apart=self._apart(at, to, resolution),
+        )  # fmt: skip
 
     def _apart(
         self, at: TopicPartition, to: TopicPartition, resolution: Resolution

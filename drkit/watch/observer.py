@@ -175,19 +175,11 @@ class Observer:
             self._renewed = now
         self._sequence += 1
         vote = Vote(
-            observer=self.identity.name,
-            run=self.identity.run,
-            sequence=self._sequence,
-            at_ms=self._wall(),
-            sight=picture.seen.sight,
-            evidence=picture.seen.evidence,
-            phi=picture.phi,
-            quiet_seconds=picture.moved_ago,
-            abstained_seconds=now - self._renewed,
-            alive_ms=self._alive_ms,
-            renews=renews,
-            mode=self._settings.failover.mode,
-        )
+            observer=self.identity.name, run=self.identity.run, sequence=self._sequence, at_ms=self._wall(),
+            sight=picture.seen.sight, evidence=picture.seen.evidence, phi=picture.phi,
+            quiet_seconds=picture.moved_ago, abstained_seconds=now - self._renewed, alive_ms=self._alive_ms,
+            renews=renews, mode=self._settings.failover.mode,
+        )  # fmt: skip
         if now - self._published >= self._settings.watch.vote_interval_seconds or says is not self._said:
             self._published, self._said = now, says
             key = Vote.key(self.identity.name) if self.identity.votes else LOOK

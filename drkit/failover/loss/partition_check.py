@@ -148,20 +148,12 @@ class PartitionCheck:
         agrees = not doubt and not epoch.doubt and differs is None and log is not None and is_same
         held = log.held_offsets if log is not None else 0
         return PartitionDivergence(
-            *self.at,
-            found,
-            first - removed,
-            log.end if log is not None else None,
-            removed=removed - deleted,
-            emptied=deleted,
-            open_transaction=held > 0,
-            why=doubt if found is DivergenceState.UNKNOWN else doubts,
-            held_back=held,
-            differs_from=differs,
-            proven=agrees and self.copy.state is CopyFate.KEPT and not self.is_more,
-            copy=self.copy.state,
+            *self.at, found, first - removed, log.end if log is not None else None,
+            removed=removed - deleted, emptied=deleted, open_transaction=held > 0,
+            why=doubt if found is DivergenceState.UNKNOWN else doubts, held_back=held, differs_from=differs,
+            proven=agrees and self.copy.state is CopyFate.KEPT and not self.is_more, copy=self.copy.state,
             copy_end=self.copy.end,
-        )
+        )  # fmt: skip
 
     async def _has_any(self) -> bool:
         log = self._log
