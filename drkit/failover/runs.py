@@ -289,14 +289,15 @@ class Runs:
         if run.lacks_opening(newest) and not added.accept_data_loss:
             evidence = f"it ends at {run.last_step}; by the flow's state term {newest} is open"
             raise Refused("journal_older", where=f"run {run.run_id}, term {run.term}", evidence=evidence)
-        smaller = None
+        smaller, wanted = None, RunRequest.from_json(run.request).plus(added)
         if abort:
             refuse_late_abort(run)
         else:
             refuse_late_choices(run, added)
-            smaller = self._narrowed(run, added)
+            smaller = self._narrowed(run, added if run.is_final else wanted)
         journal = self._journal(run.run_id)
-        journal.take_over({k: v for k, v in added.to_json().items() if v}, at_once=take_over)
+        given = {name: value for name, value in wanted.to_json().items() if name in added.given()}
+        journal.take_over(given, at_once=take_over)
         run = journal.run
         request = RunRequest.from_json(run.request)
         decision = run.opening.get("decision", {})
@@ -321,15 +322,10 @@ class Runs:
             overrule_abort(context, added.accept_data_loss)
         return self._walked(context, journal, abort=abort, smaller=smaller)
 
-    def _narrowed(self, run: RunLog, added: RunRequest) -> Scope | None:
-        """Return the scope without what a request leaves behind; None: it names nothing of the run.
-
-        :raises Refused: the run has passed the point of no return
-        """
-        scope, request = Scope.from_json(run.scope), RunRequest.from_json(run.request)
-        # A process may have died after it recorded the request.
-        named = added.leave_behind if run.is_final else request.plus(added).leave_behind
-        left = sorted({*scope.topics, *scope.groups}.intersection(named))
+    def _narrowed(self, run: RunLog, request: RunRequest) -> Scope | None:
+        """Return the scope without what a request leaves behind; None: it names nothing of the run."""
+        scope = Scope.from_json(run.scope)
+        left = sorted({*scope.topics, *scope.groups}.intersection(request.leave_behind))
         if not left:
             return None
         refuse_late_abort(run, first_of(left))

@@ -236,12 +236,7 @@ class RunLog:
             if entry.kind is EntryKind.HOLD:
                 for name, value in entry.body.get("request", {}).items():
                     # A choice of one topic leaves those of others as they are.
-                    if isinstance(value, dict):
-                        request[name] = {**request.get(name, {}), **value}
-                    elif isinstance(value, list):
-                        request[name] = [*dict.fromkeys([*request.get(name, ()), *value])]
-                    else:
-                        request[name] = value
+                    request[name] = {**request.get(name, {}), **value} if isinstance(value, dict) else value
         return request
 
     @property

@@ -368,12 +368,10 @@ def loss_since(context: Context, stated: LossEvidence) -> LossEvidence:
 
 
 def _lost(tail: PartitionDivergence, oldest_ms: int | None) -> Lost:
-    is_unknown = tail.found is DivergenceState.UNKNOWN
-    return Lost(
-        tail.topic, tail.partition, tail.lost_from, tail.end, None if is_unknown else tail.records,
-        tail.bytes, oldest_ms, tail.open_transaction, exact=not (is_unknown or tail.removed),
-        reason=tail.why, held_back=tail.held_back, held_acknowledged=tail.held_back,
-    )  # fmt: skip
+    is_known = tail.found is not DivergenceState.UNKNOWN
+    lost = Lost(**{name: value for name, value in tail._asdict().items() if name in Lost._fields})
+    lost = lost._replace(held_acknowledged=tail.held_back, reason=tail.why, oldest_ms=oldest_ms)
+    return lost._replace(exact=not tail.removed) if is_known else lost._replace(records=None)
 
 
 def terms_of(context: Context, topics: Iterable[str]) -> dict[str, int]:
