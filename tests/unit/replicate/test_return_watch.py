@@ -47,7 +47,7 @@ class Service:
 
 
 def under_way(table: Any, *topics: str) -> Any:
-    return SimpleNamespace(table=table, opening={"scope": {"topics": dict.fromkeys(topics, "")}})
+    return SimpleNamespace(table=table, scope={"topics": dict.fromkeys(topics, "")})
 
 
 @pytest.mark.parametrize(
