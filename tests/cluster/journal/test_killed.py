@@ -103,8 +103,11 @@ class Stage:
             "frontiers": role["frontiers"],
             "left": left,
             "steps": sorted(run.results),
+            # A run that is resumed behind OPEN states its loss again in DONE.
             "effects": {
-                s: sorted(found) for s, found in sorted(run.effects.items()) if s != "COMMIT_OFFSETS"
+                s: sorted(found)
+                for s, found in sorted(run.effects.items())
+                if s not in {StepName.COMMIT_OFFSETS, StepName.DONE}
             },
             "verdicts": sum(run.results[StepName.COMMIT_OFFSETS]["evidence"]["verdicts"].values()),
         }
