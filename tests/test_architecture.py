@@ -45,7 +45,7 @@ LATE_IMPORTS = {
     "drkit.repoint.configmap": "PyYAML is an optional package, needed for a kubeconfig in YAML only",
 }
 MAX_LINES = 500
-PRODUCT_LINES = 101_731
+PRODUCT_LINES = 101_729
 """It only falls: a new capability is paid for by removing lines elsewhere."""
 MAX_FUNCTION_LINES = 50
 LONG_FUNCTIONS: dict[str, str] = {}

@@ -318,7 +318,7 @@ class Runs:
         return self._walked(context, journal, abort=abort, smaller=smaller)
 
     def _narrowed(self, run: RunLog, request: RunRequest) -> Scope | None:
-        """Return the scope without what a request leaves behind; None: it names nothing of the run."""
+        """Return the scope without what a request leaves behind, or None if it names nothing of the run."""
         scope = Scope.from_json(run.scope)
         left = sorted({*scope.topics, *scope.groups}.intersection(request.leave_behind))
         if not left:

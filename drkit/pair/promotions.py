@@ -116,7 +116,7 @@ def term_of(state: FlowState) -> int:
 
 
 def topic_terms(state: FlowState) -> dict[str, int]:
-    """Return source topic → the newest term, of either direction, that a flow's state has of it."""
+    """Return the newest term, of either direction, by source topic in a flow's state."""
     records = state.all(RoleRecord), state.all(OppositePromotionRecord), state.all(ReturnRecord)
     terms = Counter[str]()
     for by_topic in records:

@@ -201,9 +201,9 @@ def observation_of(
     :raises Damaged: a record of the state was replaced
     """
     roles = {topic: role for topic, role in state.all(RoleRecord).items() if role.is_promoted}
-    gone = ""
-    for role in sorted(lost.values(), key=lambda role: role.term):
-        gone = f"{aliases[1]} has lost its promotion by run {role.run_id}, which {aliases[0]} has on record"
+    newest = max(lost.values(), key=lambda role: role.term, default=None)
+    known = f"which {aliases[0]} has on record"
+    gone = f"{aliases[1]} has lost its promotion by run {newest.run_id}, {known}" if newest else ""
     return Observation(
         *aliases,
         unread=younger or gone,

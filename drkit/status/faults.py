@@ -50,7 +50,7 @@ def faults_of(
 ) -> list[Fault]:
     """Return the faults of a flow, the worst first.
 
-    :param at_risk: the partitions of which a failover would lose records
+    :param at_risk: the partitions that a failover may lose records of
     :param rpo_seconds: the loss that is acceptable
     :param interval_seconds: between two heartbeats
     :param open_seconds: how long a transaction may be open

@@ -92,7 +92,7 @@ def gaps_of(
 def partitions_of(
     places: Iterable[TopicPartition], flow: FlowSettings, source: SourceLook
 ) -> list[TopicPartition]:
-    """Return the partitions of the source, also those of which it did not return the end.
+    """Return the partitions of the source, also those without an end in its answer.
 
     Of a topic that it does not describe, and of a silent source, they are those of the copy. A note of the
     ends that says until when all was copied names every one: what it lacks the copy alone had.

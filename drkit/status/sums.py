@@ -42,7 +42,7 @@ def _topic(found: list[PartitionStatus]) -> TopicStatus:
 
 
 def lags_of(status: FlowStatus) -> dict[str, TopicLag]:
-    """How far a flow is with each topic."""
+    """Return how far a flow is with each topic."""
     partitions = _by_topic(status.partitions)
     return {t.topic: _lag(t, partitions.get(t.topic, [])) for t in status.topics}
 

@@ -14,7 +14,7 @@ def try_each(scenes: Mapping[str, Callable[[], object]]) -> None:
         began, said = time.monotonic(), None
         try:
             said = scene()
-        except Exception:  # noqa: BLE001 - the next scene has its turn
+        except Exception:  # noqa: BLE001 - the next scene runs as well
             wrong[name] = traceback.format_exc()
         print(name, round(time.monotonic() - began), said, wrong.get(name, ""), flush=True)  # noqa: T201
     assert not wrong, [*wrong]

@@ -136,7 +136,7 @@ class Survey:
     never_placed: Mapping[str, str] = field(default_factory=dict)
     """Groups that get no exact position → why; asked for a switchover only."""
     without_end: tuple[str, ...] = ()
-    """Topics of which the source, which answers, did not return every end; asked for a switchover only."""
+    """Topics without some end, though the source answers; asked for a switchover only."""
     compacted_alone: tuple[str, ...] = ()
     """Topics of the scope whose copy is compacted, and that are not on the source."""
     unreplayed: tuple[Unreplayed, ...] = ()
@@ -315,7 +315,7 @@ def _waiting(
 def _without_end(
     context: Context, source: RawCluster | None, partitions: Iterable[PartitionStatus]
 ) -> tuple[str, ...]:
-    """Return topics of which waiting proves nothing; DRAIN decides about deleted and recreated ones."""
+    """Return topics for which waiting proves nothing; DRAIN decides about deleted and recreated ones."""
     names = {p.topic for p in partitions if p.source_end is None}
     answers: dict[str, TopicMetadata] = context.run(not_deleted, source, names)
     copied = context.known.topics

@@ -17,7 +17,7 @@ from drkit.failover.loss.positions import NO_PARTITION, ScopePositions
 from drkit.failover.loss.silent import silent_risk
 from drkit.flow_state.left_out import LeftOut
 from drkit.kafka.raw import RawCluster
-from drkit.kafka.reading.record_cursor import RecordCursor, Unreadable, epoch_ends, leader_fetch
+from drkit.kafka.reading.record_cursor import EpochEnd, RecordCursor, Unreadable, epoch_ends, leader_fetch
 from drkit.kafka.requests import LATEST, TopicMetadata, listed, metadata
 from drkit.kafka.topics import not_deleted
 from drkit.model import TopicPartition
@@ -36,6 +36,7 @@ MOST_BYTES: Final = 512 << 20
 """Maximum bytes read from one partition; later records are not counted, and the result shows that."""
 _LATE: Final = 1 << 63
 DELETED: Final = "deleted on the source"
+_Place = PartitionPosition | Unavailable
 
 
 class Counted(NamedTuple):
@@ -122,7 +123,7 @@ class Lost(NamedTuple):
             held_acknowledged=back.acknowledged, held_oldest_ms=back.oldest_ms,
         )  # fmt: skip
 
-    def removed(self, place: PartitionPosition | Unavailable | None, reason: str = "") -> Lost:
+    def removed(self, place: _Place | None, reason: str = "") -> Lost:
         """Return a copy with the records that were copied and that the target has removed.
 
         :param reason: why it is unknown which of them the source keeps
@@ -140,8 +141,8 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
         found = sorted(places.items())
         return [_of_silent(tp, p, noted.get(tp)).removed(p, unclear(known, tp)) for tp, p in found]
     skip = known.left_out
-    ends, behind = context.run(_ends, source, {tp.topic for tp in places}, skip)
-    places = {tp: reaching(p, ends.get(tp)) for tp, p in context.run(_before_regrown, source, places).items()}
+    ends, behind, epochs = context.run(_ends, source, places, skip)
+    places = {tp: reaching(_before_regrown(p, epochs.get(tp)), ends.get(tp)) for tp, p in places.items()}
     gaps = [UncopiedRange(tp, *span) for tp, p in places.items() if (span := span_of(p)) is not None]
     counts: dict[TopicPartition, Counted] = context.run(count_gaps, source, gaps, skip) if gaps else {}
     silent = {tp.topic for tp, p in places.items() if not isinstance(p, Unavailable) and p.source_end is None}
@@ -158,27 +159,26 @@ def lost_partitions(context: Context, places: ScopePositions, source: RawCluster
 
 
 async def _ends(
-    source: RawCluster, names: Iterable[str], skip: LeftOut
-) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, int]]:
-    topics = await metadata(source, sorted(names))
+    source: RawCluster, places: ScopePositions, skip: LeftOut
+) -> tuple[dict[TopicPartition, Ends], dict[TopicPartition, int], dict[TopicPartition, EpochEnd]]:
+    topics = await metadata(source, sorted({tp.topic for tp in places}))
     ends = await ends_of(source, topics, [n for n, t in topics.items() if not t.error])
     logs = await listed(source, topics, ends, LATEST, written=True)
     behind = {tp: logs[tp] - (e.high_watermark or 0) if tp in logs else 1 for tp, e in ends.items()}
-    return with_held(ends, await held_back(source, topics, ends, skip)), behind
+    copied = {tp: p.leader_epoch for tp, p in places.items() if isinstance(p, PartitionPosition)}
+    epochs = await epoch_ends(source, topics, {tp: epoch for tp, epoch in copied.items() if epoch >= 0})
+    return with_held(ends, await held_back(source, topics, ends, skip)), behind, epochs
 
 
-async def _before_regrown(source: RawCluster, places: ScopePositions) -> ScopePositions:
+def _before_regrown(place: _Place, epoch: EpochEnd | None) -> _Place:
     """Let the loss begin where the source, from an older disk, has written other records than were copied."""
-    found = {tp: p for tp, p in places.items() if isinstance(p, PartitionPosition) and p.leader_epoch >= 0}
-    topics = await metadata(source, sorted({tp.topic for tp in found}))
-    answers = await epoch_ends(source, topics, {tp: p.leader_epoch for tp, p in found.items()})
-    for tp, p in found.items():
-        word = epoch_word(p.leader_epoch, answers.get(tp), p.segments.frontier(p.copied_end) or 0)
-        found[tp] = p if word.other_from is None else replace(p, frontier=word.other_from)
-    return {**places, **found}
+    if isinstance(place, Unavailable):
+        return place
+    word = epoch_word(place.leader_epoch, epoch, place.segments.frontier(place.copied_end) or 0)
+    return place if word.other_from is None else replace(place, frontier=word.other_from)
 
 
-def span_of(place: PartitionPosition | Unavailable) -> tuple[int, int] | None:
+def span_of(place: _Place) -> tuple[int, int] | None:
     """Return the source offsets that are not on the target, or None if none is missing or it is unknown."""
     if isinstance(place, Unavailable) or place.source_end is None:
         return None
@@ -192,7 +192,7 @@ def _from(place: PartitionPosition) -> int | None:
     return max(place.frontier, place.source_start or 0)
 
 
-def _of_silent(tp: TopicPartition, place: PartitionPosition | Unavailable, ends: Ends | None) -> Lost:
+def _of_silent(tp: TopicPartition, place: _Place, ends: Ends | None) -> Lost:
     if isinstance(place, Unavailable):
         return Lost(*tp, reason=place.reason)
     first = ends.start if ends is not None else 0
@@ -203,7 +203,7 @@ def _of_silent(tp: TopicPartition, place: PartitionPosition | Unavailable, ends:
     return Lost(*tp, start, end, end - start, dropped=place.dropped).held(ends, place.frontier)
 
 
-def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> PartitionPosition | Unavailable:
+def reaching(place: _Place, ends: Ends | None) -> _Place:
     """Return a position with the later of two ends of the source: its own, and the one in `ends`.
 
     The high watermark in `ends` is from the same moment as its end. An earlier end would make an open
@@ -214,9 +214,7 @@ def reaching(place: PartitionPosition | Unavailable, ends: Ends | None) -> Parti
     return replace(place, source_end=max(place.source_end, ends.end))
 
 
-def of_answering(
-    tp: TopicPartition, place: PartitionPosition | Unavailable, counted: Counted | None, ends: Ends | None
-) -> Lost:
+def of_answering(tp: TopicPartition, place: _Place, counted: Counted | None, ends: Ends | None) -> Lost:
     """Return the loss of one partition.
 
     :param place: with the end up to which `counted` was read: :func:`reaching`
